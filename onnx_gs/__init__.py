@@ -1,0 +1,1 @@
+"""Edit ONNX models: load, change, fold, lower, save."""

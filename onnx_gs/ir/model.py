@@ -1,0 +1,71 @@
+"""What a model says beside its graph, and what a graph remembers of the message that it was read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from onnx_gs.ir.tensor import Tensor
+
+
+@dataclass
+class Model:
+    """The model's own fields, shared by a graph, its bodies and its functions.
+
+    Attributes:
+        domain: reverse-DNS name of the model's namespace.
+        version: the model's version number.
+        doc_string: the note about the model.
+        metadata_props: metadata by key.
+        source: the rest of the message (training information, device configurations, unknown fields); opaque.
+    """
+
+    domain: str = ""
+    version: int = 0
+    doc_string: str = ""
+    metadata_props: dict[str, str] = field(default_factory=dict)
+    source: Any = None
+
+    def copy(self) -> Model:
+        """Give a model with metadata of its own."""
+        return Model(self.domain, self.version, self.doc_string, dict(self.metadata_props), self.source)
+
+
+@dataclass
+class ImportRecord:
+    """What export replays of an imported graph, for what still exists.
+
+    Attributes:
+        source: the graph's message without nodes, values and weights (unknown fields, …); opaque.
+        initializers: the weights in their order, dense ones before sparse ones, also those that nothing uses.
+        unused: the weights among them that nothing used when they were read.
+        value_info: each value description in its order, with the tensor that it is about; None where nothing has that name.
+        quantization: each quantization annotation in its order, with its tensor or None.
+    """
+
+    source: Any = None
+    initializers: list[Tensor] = field(default_factory=list)
+    unused: list[Tensor] = field(default_factory=list)
+    value_info: list[tuple[Any, Tensor | None]] = field(default_factory=list)
+    quantization: list[tuple[Any, Tensor | None]] = field(default_factory=list)
+
+    def copy(self, twin: Callable[[Tensor], Tensor]) -> ImportRecord:
+        """Give a record about the copies that ``twin`` names."""
+        return ImportRecord(
+            self.source,
+            [twin(t) for t in self.initializers],
+            [twin(t) for t in self.unused],
+            [(message, t if t is None else twin(t)) for message, t in self.value_info],
+            [(message, t if t is None else twin(t)) for message, t in self.quantization],
+        )
+
+    def drop_unused(self) -> None:
+        """Forget weights that nothing uses and descriptions of values that nothing has."""
+        gone = {id(t) for t in self.unused}
+        self.initializers = [t for t in self.initializers if id(t) not in gone]
+        self.unused = []
+        self.value_info = [entry for entry in self.value_info if entry[1] is not None]
+        self.quantization = [entry for entry in self.quantization if entry[1] is not None]
