@@ -1,1 +1,113 @@
-"""Edit ONNX models: load, change, fold, lower, save."""
+"""Edit ONNX models: load, change, fold, lower control flow, save, hand over to TensorRT.
+
+Names are loaded on first use, so that ``import onnx_gs`` costs nothing and ``onnx_gs.ir`` works without protobuf.
+
+Example:
+    >>> import numpy as np
+    >>> import onnx_gs as gs
+    >>> x, y = gs.Variable("x", np.float32, ("batch", 3)), gs.Variable("y", np.float32, ("batch", 3))
+    >>> graph = gs.Graph([gs.Node("Relu", inputs=[x], outputs=[y])], inputs=[x], outputs=[y], opset=18)
+    >>> [node.op for node in gs.import_onnx(gs.export_onnx(graph)).nodes]
+    ['Relu']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.version import __version__
+
+if TYPE_CHECKING:
+    from onnx_gs import ir, logger, passes, trt
+    from onnx_gs.debug.isolate import isolate
+    from onnx_gs.errors import (
+        EvaluationError,
+        GraphError,
+        GraphTypeError,
+        GraphValueError,
+        MissingExtraError,
+        ModelFileError,
+        OnnxGraphSurgeonException,
+        OnnxGsError,
+        TensorRTError,
+        UnsupportedTypeError,
+        VerificationError,
+    )
+    from onnx_gs.graph import Function, Graph
+    from onnx_gs.io.files import export_onnx, import_onnx, load, save
+    from onnx_gs.ir.node import Node
+    from onnx_gs.ir.synchronized_list import SynchronizedList
+    from onnx_gs.ir.tensor import Constant, Tensor, Variable
+    from onnx_gs.ir.values import LazyValues, SparseValues
+    from onnx_gs.rewrite.graph_pattern import GraphPattern, PatternMapping
+
+#: Where each public name lives; None for a submodule.
+_HOMES: dict[str, str | None] = {
+    **dict.fromkeys(("export_onnx", "import_onnx", "load", "save"), "onnx_gs.io.files"),
+    **dict.fromkeys(("Function", "Graph"), "onnx_gs.graph"),
+    **dict.fromkeys(("Constant", "Tensor", "Variable"), "onnx_gs.ir.tensor"),
+    **dict.fromkeys(("LazyValues", "SparseValues"), "onnx_gs.ir.values"),
+    "Node": "onnx_gs.ir.node",
+    "SynchronizedList": "onnx_gs.ir.synchronized_list",
+    **dict.fromkeys(("GraphPattern", "PatternMapping"), "onnx_gs.rewrite.graph_pattern"),
+    **dict.fromkeys(
+        (
+            "EvaluationError", "GraphError", "GraphTypeError", "GraphValueError", "MissingExtraError", "ModelFileError", "OnnxGraphSurgeonException",
+            "OnnxGsError", "TensorRTError", "UnsupportedTypeError", "VerificationError",
+        ),
+        "onnx_gs.errors",
+    ),
+    "isolate": "onnx_gs.debug.isolate",
+    **dict.fromkeys(("debug", "io", "ir", "logger", "passes", "trt"), None),
+}  # fmt: skip
+
+__all__ = [
+    "Constant",
+    "EvaluationError",
+    "Function",
+    "Graph",
+    "GraphError",
+    "GraphPattern",
+    "GraphTypeError",
+    "GraphValueError",
+    "LazyValues",
+    "MissingExtraError",
+    "ModelFileError",
+    "Node",
+    "OnnxGraphSurgeonException",
+    "OnnxGsError",
+    "PatternMapping",
+    "SparseValues",
+    "SynchronizedList",
+    "Tensor",
+    "TensorRTError",
+    "UnsupportedTypeError",
+    "Variable",
+    "VerificationError",
+    "__version__",
+    "export_onnx",
+    "import_onnx",
+    "ir",
+    "isolate",
+    "load",
+    "logger",
+    "passes",
+    "save",
+    "trt",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'onnx_gs' has no attribute '{name}'")
+    home = _HOMES[name]
+    value = importlib.import_module(f"onnx_gs.{name}") if home is None else getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *_HOMES})
