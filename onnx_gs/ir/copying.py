@@ -1,0 +1,157 @@
+"""Copies of graphs and functions: flat, linear, by identity."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from onnx_gs.ir import walk
+from onnx_gs.ir.node import is_graph
+from onnx_gs.ir.tensor import Constant, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from onnx_gs.ir.function import Function
+    from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
+
+G = TypeVar("G", bound="Graph")
+F = TypeVar("F", bound="Function")
+
+
+class Twins:
+    """Original tensor to copy, by identity; what is neither copied yet nor given by name gets a copy on first sight.
+
+    Args:
+        outer: tensors that the copies shall use instead of captured ones of the same name.
+        local: ids of tensors that the copied graphs define, which always get copies of their own.
+        share: leave captured tensors that ``outer`` does not name as they are, rather than copying them.
+    """
+
+    def __init__(self, outer: Mapping[str, Tensor] | None, local: set[int], *, share: bool = False) -> None:
+        self.made: dict[int, Tensor] = {}
+        self._kept: list[Tensor] = []  # originals stay alive, so that ids stay theirs
+        self.outer = outer or {}
+        self.local = local
+        self.share = share
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        twin = self.made.get(id(tensor))
+        if twin is None:
+            twin = self._new(tensor)
+            self.made[id(tensor)] = twin
+            self._kept.append(tensor)
+        return twin
+
+    def _new(self, tensor: Tensor) -> Tensor:
+        if id(tensor) in self.local or not tensor._name:
+            return tensor.copy()
+        if not isinstance(tensor, Constant) and tensor._name in self.outer:
+            return self.outer[tensor._name]
+        return tensor if self.share else tensor.copy()
+
+
+def local_ids(graph: Graph) -> set[int]:
+    """Give the ids of what a graph and its bodies define."""
+    found: set[int] = set()
+    for g in walk.graphs(graph):
+        found.update(id(t) for t in g.inputs)
+        for node in g.nodes:
+            found.update(id(t) for t in node._outputs)
+    return found
+
+
+def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: Twins | None = None) -> G:
+    """Copy a graph with its bodies; see ``Graph.copy``."""
+    twins = twins or Twins(tensor_map, local_ids(graph))
+    new: G = object.__new__(type(graph))
+    new.__dict__.update(graph.__dict__)
+    new.__dict__.pop("_used_names", None)
+    new._inputs = [twins(t) for t in graph.inputs]
+    new.nodes = _copy_nodes(graph, twins)
+    new._outputs = [twins(t) for t in graph.outputs]
+    new.name_idx = 0
+    new._functions = list(graph._functions)
+    new._import_domains = list(graph._import_domains) if isinstance(graph._import_domains, list) else graph._import_domains
+    new.metadata_props = dict(graph.metadata_props)
+    new.model = graph.model.copy() if graph.model is not None else None
+    new._record = graph._record.copy(twins) if graph._record is not None else None
+    for body in new.subgraphs(recursive=True):
+        body._functions = new._functions
+    return new
+
+
+def _copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
+    copies: list[Node] = []
+    get = twins.made.get
+    append = list.append
+    for node in graph.nodes:
+        new = node._twin()
+        if new._attrs:
+            for name, value in new._attrs.items():
+                if is_graph(value):
+                    new._attrs[name] = copy_graph(value, twins=twins)
+                elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
+                    new._attrs[name] = [copy_graph(v, twins=twins) if is_graph(v) else v for v in value]
+        extra = node.__dict__
+        if extra:
+            new.__dict__.update(extra)
+        inputs = new._inputs
+        for t in node._inputs:
+            twin = get(id(t)) or twins(t)
+            append(inputs, twin)
+            append(twin._outputs, new)
+        outputs = new._outputs
+        for t in node._outputs:
+            twin = get(id(t)) or twins(t)
+            append(outputs, twin)
+            append(twin._inputs, new)
+        copies.append(new)
+    return copies
+
+
+def copy_function(function: F, tensor_map: Mapping[str, Tensor] | None = None) -> F:
+    """Copy a function; attribute defaults are copied one level, the list of functions is shared."""
+    new = copy_graph(function, tensor_map)
+    new.attrs = {name: (value.copy() if isinstance(value, (dict, list, Tensor)) else value) for name, value in function.attrs.items()}
+    new._functions = function._functions
+    for body in new.subgraphs(recursive=True):
+        body._functions = function._functions
+    return new
+
+
+def deepcopy_graph(graph: G) -> G:
+    """Copy a graph so that nothing that can be changed is shared: functions, arrays and attribute values included."""
+    new = copy_graph(graph)
+    functions = [copy_graph(f) for f in graph.functions]
+    for f in functions:
+        f.attrs = deepcopy(f.attrs)
+    new._functions = functions
+    roots: list[Any] = [new, *functions]
+    seen: set[int] = set()
+    for root in roots:
+        for g in walk.graphs(root):
+            g._functions = functions
+            g._import_domains = deepcopy(g._import_domains)
+            for node in g.nodes:
+                if node._attrs:
+                    _own_values(node)
+            for t in walk.tensors(g):
+                if id(t) not in seen:
+                    seen.add(id(t))
+                    _own_array(t)
+    return new
+
+
+def _own_values(node: Node) -> None:
+    for name, value in node._attrs.items():
+        if not is_graph(value) and not (isinstance(value, list) and any(is_graph(v) for v in value)):
+            node._attrs[name] = deepcopy(value)
+
+
+def _own_array(tensor: Tensor) -> None:
+    if isinstance(tensor, Constant) and isinstance(tensor._values, np.ndarray) and tensor._values.flags.writeable:
+        tensor._values = tensor._values.copy()

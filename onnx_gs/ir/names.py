@@ -1,0 +1,55 @@
+"""Fresh names, unique within a model: tensors, nodes and bodies of every depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_gs.ir import walk
+
+if TYPE_CHECKING:
+    from onnx_gs.ir.graph import Graph
+
+
+class Names:
+    """The names that a model uses, and fresh ones that it does not.
+
+    Args:
+        root: the model's graph; its functions' names are not used, as they are scopes of their own.
+
+    Example:
+        >>> from onnx_gs.ir import Graph, Variable
+        >>> names = Names(Graph(inputs=[Variable("x")]))
+        >>> names.fresh("x"), names.fresh("x"), names.fresh("y")
+        ('x_1', 'x_2', 'y')
+    """
+
+    def __init__(self, root: Graph) -> None:
+        """Collect every name below ``root``."""
+        self.used: set[str] = set()
+        self._next: dict[str, int] = {}
+        for graph in walk.graphs(root):
+            self.add(graph)
+
+    def add(self, graph: Graph) -> None:
+        """Note the names that one graph itself uses, unused weights of its import included."""
+        used = self.used
+        used.update(t._name for t in graph.inputs)
+        used.update(t._name for t in graph.outputs)
+        for node in graph.nodes:
+            used.add(node.name)
+            used.update(t._name for t in node._inputs)
+            used.update(t._name for t in node._outputs)
+        if graph._record is not None:
+            used.update(t._name for t in graph._record.initializers)
+
+    def fresh(self, wish: str) -> str:
+        """Give ``wish`` if it is free, else ``wish_1``, ``wish_2``, …; the name is taken from then on."""
+        name = wish or "unnamed"
+        base = name
+        count = self._next.get(base, 0)
+        while name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self._next[base] = count
+        self.used.add(name)
+        return name
