@@ -1,0 +1,99 @@
+"""Every example in the docstrings, and every Python block and ``onnx-gs`` command in README, docs/ and the changelog runs.
+
+A page's blocks run in order in one namespace, in a scratch folder that holds the demo model as ``model.onnx`` and ``keyword_spotter.onnx``.
+``<!-- needs: package -->`` on the line before a block leaves it out where the package is not installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import importlib.util
+import io
+import pkgutil
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import onnx_gs
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = sorted(m.name for m in pkgutil.walk_packages(onnx_gs.__path__, "onnx_gs.") if not m.name.endswith("__main__"))
+FENCE = re.compile(r"^(?P<note><!--[^\n]*-->\n)?```(?P<language>\w+)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def missing(note: str | None) -> bool:
+    """Say whether a block's note asks for a package that is not here."""
+    wanted = re.findall(r"needs: ([\w.]+)", note or "")
+    return any(importlib.util.find_spec(package) is None for package in wanted)
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    demo = ROOT / "examples" / "models" / "keyword_spotter.onnx"
+    shutil.copy(demo, tmp_path / "model.onnx")
+    shutil.copy(demo, tmp_path / "keyword_spotter.onnx")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name, scratch):
+    try:
+        module = importlib.import_module(name)
+    except onnx_gs.MissingExtraError as missing_extra:
+        pytest.skip(str(missing_extra))
+    results = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert not results.failed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page(page, scratch):
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    text = page.read_text(encoding="utf-8")
+    for block in FENCE.finditer(text):
+        if missing(block["note"]):
+            continue
+        line = text[: block.start()].count("\n") + 1
+        if block["language"] == "python":
+            run_python(page, line, block["text"], namespace)
+        elif block["language"] == "console":
+            run_commands(page, line, block["text"])
+
+
+def run_python(page, line, code, namespace):
+    if ">>>" in code:
+        test = doctest.DocTestParser().get_doctest(code, namespace, page.name, str(page), line)
+        said = io.StringIO()
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        runner.run(test, out=said.write, clear_globs=False)
+        namespace.update(test.globs)
+        assert not runner.failures, said.getvalue()
+    else:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+def run_commands(page, line, text):
+    from onnx_gs.cli.main import main
+
+    for command in re.findall(r"^\$ (?:\S*/)?onnx-gs (.*)$", text, re.MULTILINE):
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            status = main(shlex.split(command, comments=True))
+        assert status in {0, 1}, f"{page}:{line}: onnx-gs {command}: status {status}\n{out.getvalue()}{err.getvalue()}"
+
+
+def test_links_lead_somewhere():
+    broken = []
+    for page in [*PAGES, *(ROOT / "examples").glob("*/README.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" in target or target.startswith(("mailto:", "api/")):  # docs/api/ is made by the build
+                continue
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken, "\n".join(broken)
