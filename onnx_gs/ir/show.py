@@ -44,6 +44,7 @@ class Places:
         """Index the bodies of a model, its functions included."""
         self._root = root
         self._parents = walk.parents(root, functions=True)
+        self._index: dict[int, tuple[int, dict[int, int]]] = {}
 
     def graph(self, graph: Graph) -> str:
         """Give the path of a graph."""
@@ -61,7 +62,14 @@ class Places:
 
     def node(self, graph: Graph, node: Node) -> str:
         """Give the path of a node in a graph."""
-        return f"{self.graph(graph)} > {node_label(graph, node)}"
+        return f"{self.graph(graph)} > {node_label(graph, node, None if node.name else self._position(graph, node))}"
+
+    def _position(self, graph: Graph, node: Node) -> int | None:
+        count, index = self._index.get(id(graph), (-1, {}))
+        if count != len(graph.nodes):
+            index = {id(n): i for i, n in enumerate(graph.nodes)}
+            self._index[id(graph)] = (len(graph.nodes), index)
+        return index.get(id(node))
 
 
 def path(root: Graph, graph: Graph, *nodes: Node) -> str:

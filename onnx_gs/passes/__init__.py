@@ -1,0 +1,1 @@
+"""Rewrites of models: one file, one pass."""

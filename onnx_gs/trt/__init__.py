@@ -1,0 +1,60 @@
+"""Hand-over to TensorRT: what is in the way, an engine, and what TensorRT made of the control flow.
+
+Two libraries share one API and one door (``trt/tensorrt.py``): ``tensorrt_rtx``, which parses and builds on a machine without a GPU,
+and the full ``tensorrt``. ``check`` and ``prepare`` need neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx_gs.trt.builder import BuildOptions, BuildReport, build
+    from onnx_gs.trt.capability import Target, targets
+    from onnx_gs.trt.compare import Comparison, compare
+    from onnx_gs.trt.describe import Description, describe
+    from onnx_gs.trt.engine import Engine, refit
+    from onnx_gs.trt.network_builder import NetworkBuilder
+    from onnx_gs.trt.profiles import ShapeRange, parse_shapes
+    from onnx_gs.trt.readiness import Readiness, check
+    from onnx_gs.trt.recipe import prepare, recipe
+    from onnx_gs.trt.runner import Runner
+    from onnx_gs.trt.tensorrt import Library, installed
+
+#: Public name → the module that holds it; loaded on first use, so that one part does not cost the others' imports.
+_HOMES = {
+    "BuildOptions": "builder", "BuildReport": "builder", "build": "builder",
+    "Target": "capability", "targets": "capability",
+    "Comparison": "compare", "compare": "compare",
+    "Description": "describe", "describe": "describe",
+    "Engine": "engine", "refit": "engine",
+    "NetworkBuilder": "network_builder",
+    "ShapeRange": "profiles", "parse_shapes": "profiles",
+    "Readiness": "readiness", "check": "readiness",
+    "prepare": "recipe", "recipe": "recipe",
+    "Runner": "runner",
+    "Library": "tensorrt", "installed": "tensorrt",
+}  # fmt: skip
+
+__all__ = [
+    "BuildOptions", "BuildReport", "Comparison", "Description", "Engine", "Library", "NetworkBuilder", "Readiness", "Runner", "ShapeRange", "Target",
+    "build", "check", "compare", "describe", "installed", "parse_shapes", "prepare", "recipe", "refit", "targets",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module.
+
+    Raises:
+        AttributeError: there is no such name.
+    """
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    module = import_module(f"{__name__}.{home}")
+    found = getattr(module, name)
+    # `check`, `describe`, `compare` are also the names of commands people type; the function wins over the submodule of that name
+    globals()[name] = found
+    return found
