@@ -1,0 +1,199 @@
+"""Show what a model holds: inputs, outputs, opsets, operators, bodies, functions, and weights by size.
+
+Weights are not read, so this is quick on models of any size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.cli import models, options as shared
+from onnx_gs.cli.report import size
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+    from onnx_gs.graph import Graph
+    from onnx_gs.ir import Constant, Node, Tensor
+
+WEIGHTS = 10  # shown without --weights
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    parser.add_argument("--weights", action="store_true", help="list all weights, not only the largest")
+    parser.add_argument("--nodes", action="store_true", help="list all nodes, those in bodies and functions included")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Show the model."""
+    graph = models.read(options.model, session)
+    result = describe(graph, weights=None if options.weights else WEIGHTS, nodes=options.nodes)
+    if options.model != "-":
+        result["bytes"] = Path(options.model).stat().st_size
+    session.put(result=result)
+    session.quiet = False  # what this command prints is what it was asked for
+    show(result, session, options.model)
+    return 0
+
+
+def describe(graph: Graph, *, weights: int | None = WEIGHTS, nodes: bool = False) -> dict[str, Any]:
+    """Give the facts about a model as plain data.
+
+    Args:
+        graph: the model's graph.
+        weights: how many weights to list, largest first; None for all.
+        nodes: list every node.
+    """
+    from onnx_gs.ir import show as labels, walk
+
+    places = labels.Places(graph)
+    every = list(walk.nodes(graph, functions=True))
+    ops = Counter((node.domain or "ai.onnx", node.op) for _, node in every)
+    stored = sorted(_weights(graph), key=lambda w: -int(w["bytes"]))
+    facts: dict[str, Any] = {
+        "name": graph.name,
+        "ir_version": graph.ir_version,
+        "producer": " ".join(filter(None, (graph.producer_name, graph.producer_version))),
+        "opsets": {domain or "ai.onnx": version for domain, version in graph.opset_versions().items()},
+        "inputs": [_value(t) for t in graph.inputs],
+        "outputs": [_value(t) for t in graph.outputs],
+        "node_count": len(every),
+        "ops": [{"domain": domain, "op": op, "count": n} for (domain, op), n in sorted(ops.items(), key=lambda item: (-item[1], item[0]))],
+        "bodies": [_body(places, owner, node, name, body) for owner, node in every for name, body in node.bodies()],
+        "functions": [{"domain": f.domain, "name": f.name, **_extent(f)} for f in graph.functions],
+        "weight_count": len(stored),
+        "weight_bytes": sum(w["bytes"] for w in stored),
+        "weights": stored if weights is None else stored[:weights],
+    }
+    if nodes:
+        facts["nodes"] = [_node(places, owner, node) for owner, node in every]
+    return facts
+
+
+def _value(tensor: Tensor) -> dict[str, Any]:
+    fact: dict[str, Any] = {"name": tensor.name, "dtype": _dtype(tensor), "shape": None if tensor.shape is None else list(tensor.shape)}
+    if getattr(tensor, "type", "tensor_type") != "tensor_type":
+        fact["type"] = tensor.type.removesuffix("_type")  # type: ignore[attr-defined]
+    if getattr(tensor, "default", None) is not None:
+        fact["has_default"] = True
+    return fact
+
+
+def _dtype(tensor: Tensor) -> str | None:
+    from onnx_gs.ir import dtypes
+
+    known = dtypes.of(tensor)
+    if known is None:
+        return None
+    return "string" if known is dtypes.STRING else known.numpy.name
+
+
+def _body(places: Any, owner: Any, node: Node, name: str, body: Any) -> dict[str, Any]:
+    return {"path": f"{places.node(owner, node)} > {name}", "op": node.op, **_extent(body)}
+
+
+def _extent(graph: Any) -> dict[str, int]:
+    return {"node_count": len(graph.nodes), "inputs": len(graph.inputs), "outputs": len(graph.outputs)}
+
+
+def _node(places: Any, owner: Any, node: Node) -> dict[str, Any]:
+    return {
+        "path": places.graph(owner),
+        "name": node.name,
+        "op": node.op,
+        "domain": node.domain or "",
+        "inputs": [t.name for t in node.inputs],
+        "outputs": [t.name for t in node.outputs],
+        "attributes": {name: _attribute(value) for name, value in node.attrs.items()},
+    }
+
+
+def _attribute(value: Any) -> Any:
+    """Give an attribute's value where it is short and plain, else what kind of thing it is."""
+    plain = (str, int, float)
+    if isinstance(value, plain) or (isinstance(value, (list, tuple)) and len(value) <= 16 and all(isinstance(v, plain) for v in value)):
+        return value
+    if hasattr(value, "nodes"):
+        return f"<graph of {len(value.nodes)} nodes>"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<tensor {_dtype(value)} {list(value.shape)}>"
+    return f"<{type(value).__name__}>"
+
+
+def _weights(graph: Graph) -> list[dict[str, Any]]:
+    """List every weight once: initializers, also unused ones, and the tensors in ``Constant`` nodes."""
+    from onnx_gs.ir import Constant, walk
+
+    found: dict[int, tuple[Constant, str]] = {}
+    for owner in walk.graphs(graph, functions=True):
+        listed = owner._record.initializers if owner._record is not None else []
+        for tensor in (*walk.tensors(owner), *listed):
+            if isinstance(tensor, Constant):
+                found.setdefault(id(tensor), (tensor, "initializer"))
+        for node in owner.nodes:
+            if node.op == "Constant":
+                value = node.attrs.get("value", node.attrs.get("sparse_value"))
+                if isinstance(value, Constant):
+                    found.setdefault(id(value), (value, f"Constant node '{node.name}'" if node.name else "Constant node"))
+    return [_weight(tensor, where) for tensor, where in found.values()]
+
+
+def _weight(tensor: Constant, where: str) -> dict[str, Any]:
+    from onnx_gs.ir import dtypes
+
+    known = dtypes.of(tensor)
+    count = math.prod(tensor.shape)
+    stored = known.nbytes(count) if known is not None and known.bits else tensor.nbytes
+    return {"name": tensor.name, "dtype": _dtype(tensor), "shape": list(tensor.shape), "bytes": stored, "where": where}
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def show(result: dict[str, Any], session: Session, path: str) -> None:
+    """Print the facts as tables."""
+    opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())
+    session.say(f"{path}: graph '{result['name']}'" + (f", {size(result['bytes'])}" if "bytes" in result else ""), style="bold")
+    session.say(f"IR version {result['ir_version']}, opsets {opsets}" + (f", made by {result['producer']}" if result["producer"] else ""))
+    session.say()
+    for title in ("inputs", "outputs"):
+        rows = [(fact["name"], _type_text(fact), _shape_text(fact["shape"])) for fact in result[title]]
+        session.table(title.capitalize(), ["name", "type", "shape"], rows)
+    session.table(
+        f"Operators ({result['node_count']:,} nodes)",
+        [">nodes", "operator"],
+        [(f"{op['count']:,}", op["op"] if op["domain"] == "ai.onnx" else f"{op['domain']}::{op['op']}") for op in result["ops"]],
+        limit=30,
+    )
+    if result["bodies"]:
+        rows = [(body["path"], body["node_count"], body["inputs"], body["outputs"]) for body in result["bodies"]]
+        session.table("Bodies", ["where", ">nodes", ">inputs", ">outputs"], rows, limit=30)
+    if result["functions"]:
+        rows = [(f"{f['domain']}::{f['name']}", f["node_count"], f["inputs"], f["outputs"]) for f in result["functions"]]
+        session.table("Functions", ["function", ">nodes", ">inputs", ">outputs"], rows, limit=30)
+    session.table(
+        f"Weights ({result['weight_count']:,}, {size(result['weight_bytes'])})",
+        [">bytes", "name", "type", "shape", "stored as"],
+        [(size(w["bytes"]), w["name"], w["dtype"], _shape_text(w["shape"]), w["where"]) for w in result["weights"]],
+    )
+    if result["weight_count"] > len(result["weights"]):
+        session.say(f"  … and {result['weight_count'] - len(result['weights']):,} smaller ones (--weights lists all)")
+    if "nodes" in result:
+        rows = [(node["path"], node["name"], node["op"], ", ".join(node["inputs"]), ", ".join(node["outputs"])) for node in result["nodes"]]
+        session.table("Nodes", ["graph", "name", "operator", "inputs", "outputs"], rows)
+
+
+def _type_text(fact: dict[str, Any]) -> str:
+    text = fact["dtype"] or "?"
+    text = f"{fact['type']} of {text}" if "type" in fact else text
+    return f"{text}, has a default" if fact.get("has_default") else text
+
+
+def _shape_text(shape: list[Any] | None) -> str:
+    return "unknown rank" if shape is None else "scalar" if not shape else " × ".join("?" if dim in {None, ""} else str(dim) for dim in shape)

@@ -1,0 +1,131 @@
+"""``onnx-gs <command>``: find the command, run it, and turn errors into one line and a status.
+
+A new command ``lower`` is two things: a line in ``COMMANDS``, and a module ``onnx_gs/cli/lower.py`` (``-`` in a name becomes ``_``) with
+
+- a docstring, whose first line is the command's description,
+- ``add_arguments(parser)``, which adds the command's options; ``cli/options.py`` has those that several commands share (``add_model``,
+  ``add_output``, ``add_fields`` for the fields of a pass),
+- ``run(options, session) -> int``, which does the work, tells it to the ``Session`` (``cli/report.py``: tables, the JSON object, progress) and gives
+  the exit status: 0 for done, 1 where the command has a second verdict (blockers left, outputs differ). Bad input is raised as ``OnnxGsError``.
+
+Only the module of the command that is called gets imported, and heavy packages are imported inside ``run``, so that starting is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+from onnx_gs.cli.report import Session
+from onnx_gs.errors import OnnxGsError
+from onnx_gs.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+#: Every command, in the order of ``--help``.
+COMMANDS: dict[str, str] = {
+    "inspect": "show inputs, outputs, opsets, operators, bodies and weights of a model",
+    "prepare": "simplify, lower control flow, and say what still stands between the model and TensorRT",
+    "fold": "compute what is constant, resolve shapes, drop what does nothing",
+    "cleanup": "drop what the outputs do not need",
+}
+
+DONE, OTHER, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and leave with status 2."""
+        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``onnx-gs`` with these arguments and give its exit status.
+
+    Args:
+        arguments: what follows ``onnx-gs`` on the command line; None takes the process's own.
+
+    Returns:
+        0 done, 1 the command's other verdict, 2 bad usage or input, 3 a defect of this program, 130 interrupted.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _dispatch(arguments)
+    except SystemExit as leaving:  # argparse: --help, --version, bad usage
+        return leaving.code if isinstance(leaving.code, int) else DONE
+    except KeyboardInterrupt:
+        print("onnx-gs: interrupted", file=sys.stderr)  # noqa: T201 - the terminal is the interface
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - the interpreter flushes it when it ends
+        return DONE
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0].startswith("-"):
+        _outer_parser().parse_args(arguments or ["--help"])
+        return DONE
+    name = arguments[0]
+    if name not in COMMANDS:
+        _outer_parser().error(f"there is no command '{name}'; there are: {', '.join(COMMANDS)}")
+    module = importlib.import_module(f"onnx_gs.cli.{name.replace('-', '_')}")
+    options = _parser(name, module).parse_args(arguments[1:])
+    session = Session(name, options)
+    try:
+        return session.finish(module.run(options, session))
+    except OnnxGsError as error:
+        return _fail(name, str(error))
+    except BrokenPipeError:
+        raise
+    except (OSError, MemoryError) as error:
+        return _fail(name, _describe(error))
+    except Exception:  # noqa: BLE001 - said plainly, with the trace that a bug report needs
+        traceback.print_exc()
+        print(f"onnx-gs {name}: internal error; please report it with the lines above", file=sys.stderr)  # noqa: T201 - as above
+        return BUG
+
+
+def _fail(name: str, text: str) -> int:
+    print(f"onnx-gs {name}: error: {text}", file=sys.stderr)  # noqa: T201 - the terminal is the interface
+    return BAD_INPUT
+
+
+def _describe(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    reason = (error.strerror or str(error)).lower()
+    return f"{reason}: {error.filename}" if error.filename else reason
+
+
+def _outer_parser() -> Parser:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items())
+    parser = Parser(
+        prog="onnx-gs",
+        description="Edit ONNX models: inspect, fold, lower control flow, hand over to TensorRT.",
+        usage="onnx-gs COMMAND ...",
+        epilog=f"commands:\n{listed}\n\n`onnx-gs COMMAND --help` tells each one's options.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"onnx-gs {__version__}")
+    return parser
+
+
+def _parser(name: str, module: ModuleType) -> Parser:
+    parser = Parser(prog=f"onnx-gs {name}", description=(module.__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

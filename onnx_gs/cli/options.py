@@ -1,0 +1,130 @@
+"""Options that several commands share, and options made from the fields of a pass."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
+    """Add the model to read."""
+    parser.add_argument(name, metavar=name.upper(), help="the model's file; - reads standard input")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add where the result goes and how its weights are stored."""
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes; - writes standard output")
+    parser.add_argument(
+        "--external-data",
+        metavar="NAME",
+        help="store large weights in this file beside OUT; 'keep' leaves unchanged weights where they are (default: inside OUT up to 2 GB)",
+    )
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Add the check of the result."""
+    parser.add_argument("--verify", action="store_true", help="run before and after in ONNX Runtime, two sizes of every symbolic dim, and compare")
+
+
+def add_pass_choice(parser: argparse.ArgumentParser) -> None:
+    """Add which passes run."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--only", metavar="PASS", action="append", help="run only this pass (again for several)")
+    group.add_argument("--skip", metavar="PASS", action="append", help="leave this pass out (again for several)")
+
+
+def count(text: str) -> int | None:
+    """Read a number of bytes or nodes: ``4096``, ``64k``, ``16M``, ``2G``, or ``none`` for no limit.
+
+    Raises:
+        ArgumentTypeError: it is none of these.
+
+    Example:
+        >>> count("64k"), count("none")
+        (64000, None)
+    """
+    if text.lower() == "none":
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:[bB])?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; give a number such as 4096, 64k, 16M, or none")
+    return int(float(match[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[match[2].lower()])
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read ``name=value``.
+
+    Raises:
+        ArgumentTypeError: there is no ``=``.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"'{text}' is no name=value")
+    return name, value
+
+
+def add_fields(parser: argparse.ArgumentParser, kind: type, names: Iterable[str] | None = None) -> None:
+    """Add an option for each field of a pass: its name, type, default and the line about it in the docstring.
+
+    Args:
+        parser: where to add.
+        kind: a dataclass.
+        names: which fields; None for all of simple types.
+    """
+    hints = typing.get_type_hints(kind)
+    notes = field_notes(kind)
+    wanted = None if names is None else set(names)
+    for field in dataclasses.fields(kind):
+        if wanted is not None and field.name not in wanted:
+            continue
+        convert = _reader(hints[field.name])
+        if convert is None:
+            continue
+        flag = "--" + field.name.replace("_", "-")
+        note = notes.get(field.name, "").replace("%", "%%")
+        default = f" (default: {field.default})".replace("%", "%%") if field.default is not None else ""
+        if convert is bool and field.default is False:
+            parser.add_argument(flag, dest=field.name, action="store_true", default=argparse.SUPPRESS, help=note)
+        elif convert is bool:
+            parser.add_argument(flag, dest=field.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=note)
+        else:
+            metavar = "SIZE" if convert is count else field.name.upper()
+            parser.add_argument(flag, dest=field.name, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=note + default)
+
+
+def fields_given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """Give the fields of a pass that were set on the command line."""
+    return {field.name: getattr(options, field.name) for field in dataclasses.fields(kind) if hasattr(options, field.name)}
+
+
+def field_notes(kind: type) -> dict[str, str]:
+    """Read what a docstring says about each field, under ``Args:``, ``Attributes:`` or ``Options:``."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in (kind.__doc__ or "").splitlines():
+        match = re.match(r"\s+(\w+)(?: \([^)]*\))?:\s+(\S.*)", line)
+        if match:
+            name = match[1]
+            found[name] = match[2].strip()
+        elif name and line.strip() and not line.strip().endswith(":"):
+            found[name] += " " + line.strip()
+        else:
+            name = ""
+    return {name: note.replace("``", "").rstrip(".") for name, note in found.items()}
+
+
+def _reader(hint: Any) -> Callable[[str], Any] | type | None:
+    """Give how to read a value of an annotated type from the command line; None for types that it cannot carry."""
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        return count if int in kinds else _reader(kinds[0]) if len(kinds) == 1 else None
+    if typing.get_origin(hint) is typing.Literal:
+        return str
+    return {bool: bool, int: count, float: float, str: str}.get(hint)

@@ -1,0 +1,169 @@
+"""What a command tells: tables and a progress line for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import Console
+
+    from onnx_gs.passes.base import Entry, Report
+
+ROWS = 20  # of a list that may be long
+
+
+class Session:
+    """One run of a command: what it prints, and the JSON object that it builds.
+
+    Text goes to standard output, or to standard error where standard output carries a model (``-o -``).
+
+    Args:
+        command: its name.
+        options: the parsed options; ``json``, ``quiet``, ``model`` and ``output`` are looked at.
+    """
+
+    def __init__(self, command: str, options: argparse.Namespace) -> None:
+        self.command = command
+        self.json: bool = options.json
+        self.quiet: bool = options.quiet
+        self.fields: dict[str, Any] = {"command": command}
+        if getattr(options, "model", None) is not None:
+            self.fields["model"] = str(options.model)
+        self._to_stderr = str(getattr(options, "output", None)) == "-"
+        self._started = time.perf_counter()
+        self._console: Console | None = None
+
+    @property
+    def console(self) -> Console:
+        """The terminal, made on first use."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(stderr=self._to_stderr, highlight=False, soft_wrap=False)
+        return self._console
+
+    def put(self, **fields: Any) -> None:
+        """Add fields to the JSON object."""
+        self.fields.update(fields)
+
+    def say(self, text: str = "", *, style: str | None = None) -> None:
+        """Print a line for people."""
+        if not self.json and not self.quiet:
+            self.console.print(text, style=style, markup=False)
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None) -> None:
+        """Print a table for people; numbers stand to the right.
+
+        Args:
+            title: what it shows.
+            columns: headings; one that starts with ``>`` is for numbers.
+            rows: cells, turned into text.
+            limit: how many rows to show before "and N more".
+        """
+        if self.json or self.quiet:
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = list(rows)
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns:
+            table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+        shown = rows if limit is None else rows[:limit]
+        for row in shown:
+            table.add_row(*(Text(str(cell)) for cell in row))
+        self.console.print(table)
+        if len(rows) > len(shown):
+            self.say(f"  … and {len(rows) - len(shown):,} more")
+
+    @contextmanager
+    def progress(self, label: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
+        """Show a moving line on standard error while the work inside takes long; nothing where that is no terminal.
+
+        Args:
+            label: what is being done.
+            detail: asked again and again for more to show, such as the current pass.
+        """
+        if self.json or self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        started = time.perf_counter()
+        spinner = Spinner("dots")
+
+        def shown() -> Spinner | Text:
+            passed = time.perf_counter() - started
+            if passed < 0.5:  # quick work shows nothing
+                return Text("")
+            more = f" · {detail()}" if detail is not None and detail() else ""
+            spinner.update(text=Text(f"{label}{more} · {passed:.0f} s"))
+            return spinner
+
+        with Live(get_renderable=shown, console=Console(stderr=True), transient=True, refresh_per_second=8):
+            yield
+
+    def report(self, report: Report) -> None:
+        """Tell what passes rewrote and declined."""
+        self.put(
+            rewritten=[entry.as_dict() for entry in report.rewritten],
+            declined=[entry.as_dict() for entry in report.declined],
+            warnings=list(report.warnings),
+        )
+        if report.rewritten:
+            self.table("Rewritten", [">times", "pass", "what"], _summary(report.rewritten), limit=ROWS)
+        if report.declined:
+            rows = [(entry.pass_name, entry.path, entry.reason) for entry in report.declined]
+            self.table("Left alone", ["pass", "node", "why"], rows, limit=ROWS)
+        for warning in report.warnings:
+            self.say(f"warning: {warning}", style="yellow")
+
+    def finish(self, status: int) -> int:
+        """Print the JSON object where it is asked for, and pass the status on."""
+        if self.json:
+            self.fields["seconds"] = round(time.perf_counter() - self._started, 3)
+            out = sys.stderr if self._to_stderr else sys.stdout
+            json.dump(self.fields, out, default=str)
+            out.write("\n")
+        return status
+
+
+def _summary(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
+    """Count rewrites by pass and operator."""
+    counts: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        counts[entry.pass_name, entry.op] = counts.get((entry.pass_name, entry.op), 0) + 1
+    by_pass: dict[str, list[tuple[str, int]]] = {}
+    for (name, op), count in counts.items():
+        by_pass.setdefault(name, []).append((op, count))
+    rows = []
+    for name, ops in by_pass.items():
+        ops.sort(key=lambda pair: -pair[1])
+        shown = ", ".join(f"{op} × {count}" if count > 1 else op for op, count in ops[:6]) + (", …" if len(ops) > 6 else "")
+        rows.append((f"{sum(count for _, count in ops):,}", name, shown))
+    return rows
+
+
+def size(count: float) -> str:
+    """Spell a number of bytes.
+
+    Example:
+        >>> size(512), size(86_864), size(2_950_000_000)
+        ('512 B', '86.9 kB', '2.95 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
