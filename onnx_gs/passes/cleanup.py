@@ -1,0 +1,110 @@
+"""Drop what the outputs do not need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from onnx_gs.ir import liveness, scopes, walk
+from onnx_gs.ir.join import join_names
+from onnx_gs.ir.tensor import Constant, Variable
+from onnx_gs.ops import schema
+from onnx_gs.passes.base import Pass, Report
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph, Node
+    from onnx_gs.ir.tensor import Tensor
+
+
+def cleanup(
+    graph: Graph,
+    *,
+    remove_unused_node_outputs: bool = False,
+    recurse_subgraphs: bool = True,
+    remove_unused_graph_inputs: bool = False,
+    recurse_functions: bool = True,
+) -> list[Node]:
+    """Drop dead nodes in place; see ``Graph.cleanup``. Give the nodes of the graphs that went, unlinked."""
+    join_names(graph)
+    removed: list[Node] = []
+    for root in [graph, *graph.functions] if recurse_functions else [graph]:
+        removed.extend(_clean_root(root, outputs=remove_unused_node_outputs, bodies=recurse_subgraphs))
+    if remove_unused_graph_inputs and not hasattr(graph, "unique_id"):
+        used = {id(t) for t in graph.outputs}
+        used.update(id(t) for body in walk.graphs(graph) for t in body.outputs)
+        graph.inputs = [t for t in graph.inputs if t._outputs or id(t) in used]
+    return removed
+
+
+def _clean_root(root: Graph, *, outputs: bool, bodies: bool) -> list[Node]:
+    removed: list[Node] = []
+    for t in root.inputs:
+        if t._inputs:
+            t._inputs.clear()
+    captured = scopes.all_captures(root)
+    removed.extend(_clean(root, captured))
+    if bodies:
+        # Outer graphs first: what only a dead branch captured is dead too, once the branch is.
+        for body in list(walk.graphs(root))[1:]:
+            removed.extend(_clean(body, captured))
+        if removed:
+            removed.extend(_settle(root))
+    if outputs:
+        returned = {id(t) for body in walk.graphs(root) for t in body.outputs}
+        for body in walk.graphs(root) if bodies else (root,):
+            for node in body.nodes:
+                _drop_outputs(node, returned, body.opset)
+    for body in walk.graphs(root) if bodies else (root,):
+        if body._record is not None:
+            body._record.drop_unused()
+    return removed
+
+
+def _settle(root: Graph) -> list[Node]:
+    """Clean again while a dead node in a body was the last reader of something outside."""
+    removed: list[Node] = []
+    while True:
+        captured = scopes.all_captures(root)
+        gone = [node for body in walk.graphs(root) for node in _clean(body, captured)]
+        if not gone:
+            return removed
+        removed.extend(gone)
+
+
+def _clean(graph: Graph, captured: dict[int, list[Tensor]]) -> list[Node]:
+    live = liveness.live_nodes(graph, captured)
+    if len(live) == len(graph.nodes):
+        graph.nodes = live
+        return []
+    kept = {id(node) for node in live}
+    dead = [node for node in graph.nodes if id(node) not in kept]
+    liveness.detach(dead)
+    graph.nodes = live
+    return dead
+
+
+def _drop_outputs(node: Node, returned: set[int], opset: int) -> None:
+    """Make unused outputs empty, and take empty ones off the end; outputs whose number or presence has a meaning stay."""
+    for position, t in enumerate(list(node._outputs)):
+        if t._name and not t._outputs and id(t) not in returned and not isinstance(t, Constant) and schema.may_omit_output(node, position, opset):
+            node._outputs[position] = Variable.empty()
+    while node._outputs and node._outputs[-1].is_empty() and schema.may_omit_output(node, len(node._outputs) - 1, opset):
+        node._outputs.pop()
+
+
+@dataclass(frozen=True)
+class Cleanup(Pass):
+    """Drop nodes that no output depends on, in the graph, its bodies and functions.
+
+    Matches:   a node that the outputs of its graph do not depend on, captures by bodies included.
+    Rewrites:  the node goes, unlinked from its tensors. With ``unused_outputs``, optional outputs that nothing reads become empty.
+    Declines:  nothing. Inputs and outputs of the graph, of bodies and of functions always stay.
+    """
+
+    name: ClassVar[str] = "cleanup"
+    unused_outputs: bool = False
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Drop what is dead."""
+        for node in cleanup(graph, remove_unused_node_outputs=self.unused_outputs):
+            report.rewrote(graph, node, "nothing depends on it")
