@@ -1,0 +1,96 @@
+"""Load and save models."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from onnx_gs.errors import ModelFileError
+from onnx_gs.io import writer
+from onnx_gs.io.exporter import export_onnx, export_skeleton
+from onnx_gs.io.importer import import_model, import_onnx
+from onnx_gs.io.outline import outline, outline_stream
+from onnx_gs.ir.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["export_onnx", "import_onnx", "load", "save"]
+
+G = TypeVar("G", bound=Graph)
+#: The first IR version whose models must say which operator sets they use.
+_OPSETS_REQUIRED = 3
+
+
+def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Graph) -> Any:
+    """Open a model: its structure is read, its weights stay in their files until their values are asked for.
+
+    Args:
+        path: the file, or a binary stream.
+        graph_type: the class to build, ``Graph`` or a child of it.
+
+    Returns:
+        The graph.
+
+    Raises:
+        ModelFileError: the file, or one beside it, is missing, damaged or not allowed.
+        OnnxGsError: the model breaks a rule of ONNX, or has something that this version does not know.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import onnx_gs as gs
+        >>> x, y = gs.Variable("x", np.float32, (2,)), gs.Variable("y", np.float32, (2,))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "relu.onnx"
+        >>> gs.save(gs.Graph([gs.Node("Relu", inputs=[x], outputs=[y])], [x], [y]), path)
+        >>> [node.op for node in gs.load(path).nodes]
+        ['Relu']
+    """
+    if isinstance(path, (str, os.PathLike)):
+        name = os.fspath(path)
+        model, file = outline(name)
+        base_dir: str | None = os.path.dirname(name)
+    else:
+        name = "<stream>"
+        model, file = outline_stream(path)
+        base_dir = None
+    _check(model, name)
+    return import_model(model, graph_type=graph_type, base_dir=base_dir, source_file=file, owned=True)
+
+
+def _check(model: onnx.ModelProto, name: str) -> None:
+    if model.ir_version >= _OPSETS_REQUIRED and not model.opset_import:
+        raise ModelFileError("the model names no operator set", where=f"file '{name}'", fix="the file is cut short or damaged; fetch or export it again")
+
+
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str] | IO[bytes],
+    *,
+    external_data: str | None = None,
+    size_threshold: int = writer.SIZE_THRESHOLD,
+) -> None:
+    """Write a graph to a file; weights that nobody changed stream from the file that holds them.
+
+    Files appear whole or not at all. Saving over the file that the graph was loaded from is fine: the graph keeps the old one open.
+
+    Args:
+        graph: the graph.
+        path: the file, or a binary stream.
+        external_data: None for one file (and ``<file name>.data`` beside it where that takes more than the 2 GB that one can hold); the name of a data file
+            in the model's folder, written anew; or ``"keep"``: weights that are in files of that folder already stay there, and only new and changed ones
+            are appended.
+        size_threshold: weights with more bytes than this go to the data file.
+
+    Raises:
+        ModelFileError: a file cannot be written, or a weight cannot be read. Nothing was changed then.
+        OnnxGsError: the graph cannot be exported.
+    """
+    is_path = isinstance(path, (str, os.PathLike))
+    if not is_path and external_data is not None:
+        raise ModelFileError("a stream has no place for external data", fix="save to a path")
+    model, payloads = export_skeleton(graph)
+    if isinstance(path, (str, os.PathLike)):
+        writer.write_model(model, path, payloads, external=external_data, size_threshold=size_threshold)
+    else:
+        writer.write_stream(model, path, payloads)
