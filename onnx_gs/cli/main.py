@@ -76,8 +76,8 @@ def _dispatch(arguments: list[str]) -> int:
     name = arguments[0]
     if name not in COMMANDS:
         _outer_parser().error(f"there is no command '{name}'; there are: {', '.join(COMMANDS)}")
-    module = importlib.import_module(f"onnx_gs.cli.{name.replace('-', '_')}")
-    options = _parser(name, module).parse_args(arguments[1:])
+    module = _module(name)
+    options = parser_of(name).parse_args(arguments[1:])
     session = Session(name, options)
     try:
         return session.finish(module.run(options, session))
@@ -119,7 +119,13 @@ def _outer_parser() -> Parser:
     return parser
 
 
-def _parser(name: str, module: ModuleType) -> Parser:
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"onnx_gs.cli.{name.replace('-', '_')}")
+
+
+def parser_of(name: str) -> Parser:
+    """Give the parser of a command."""
+    module = _module(name)
     parser = Parser(prog=f"onnx-gs {name}", description=(module.__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import sys
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from onnx_gs.errors import ModelFileError, OnnxGsError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -27,45 +21,20 @@ def read(path: str, session: Session) -> Graph:
     from onnx_gs import load
 
     with session.progress("reading"):
-        if path == "-":
-            return load(str(_spool()))
-        if not Path(path).exists():
-            raise ModelFileError(f"there is no file '{path}'")
-        return load(path)
-
-
-def _spool() -> Path:
-    """Keep standard input in a file until the program ends, since weights are read from it when they are needed."""
-    folder = Path(tempfile.mkdtemp(prefix="onnx-gs-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "stdin.onnx"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
+        return load(sys.stdin.buffer if path == "-" else path)
 
 
 def write(graph: Graph, options: argparse.Namespace, session: Session) -> None:
     """Save a model where ``--output`` says; ``-`` is standard output.
 
     Raises:
-        OnnxGsError: standard output cannot take it, since its weights need a second file.
+        ModelFileError: it cannot be written.
     """
     from onnx_gs import save
 
-    external: Any = options.external_data
     with session.progress("writing"):
-        if options.output != "-":
-            save(graph, options.output, **({} if external is None else {"external_data": external}))
-            return
-        if external is not None:
-            raise OnnxGsError("external data cannot go to standard output", fix="give a path to -o")
-        with tempfile.TemporaryDirectory(prefix="onnx-gs-") as folder:
-            path = Path(folder) / "stdout.onnx"
-            save(graph, str(path))
-            if len(list(Path(folder).iterdir())) > 1:
-                raise OnnxGsError("the model is over 2 GB and cannot go to standard output in one piece", fix="give a path to -o")
-            with path.open("rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
+        save(graph, sys.stdout.buffer if options.output == "-" else options.output, external_data=options.external_data)
+        if options.output == "-":
             sys.stdout.buffer.flush()
 
 
