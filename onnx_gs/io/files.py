@@ -60,7 +60,7 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
 
 def _check(model: onnx.ModelProto, name: str) -> None:
     if model.ir_version >= _OPSETS_REQUIRED and not model.opset_import:
-        raise ModelFileError("the model names no operator set", where=f"file '{name}'", fix="the file is cut short or damaged; fetch or export it again")
+        raise ModelFileError("the model names no operator set", where=f"file '{name}'", fix="the file is cut short or damaged; fetch it again")
 
 
 def save(
@@ -77,9 +77,9 @@ def save(
     Args:
         graph: the graph.
         path: the file, or a binary stream.
-        external_data: None for one file (and ``<file name>.data`` beside it where that takes more than the 2 GB that one can hold); the name of a data file
-            in the model's folder, written anew; or ``"keep"``: weights that are in files of that folder already stay there, and only new and changed ones
-            are appended.
+        external_data: None for one file (and ``<file name>.data`` beside it where that takes more than the 2 GB that one can hold); the
+            name of a data file in the model's folder, written anew; or ``"keep"``: weights that are in files of that folder already stay
+            there, and only new and changed ones are appended.
         size_threshold: weights with more bytes than this go to the data file.
 
     Raises:

@@ -170,10 +170,8 @@ class _Skeleton:
     def _inside(self, kind: str, field: Field, depth: int) -> int:
         slot = len(self._pieces)
         self._pieces.append(b"")
-        if kind == "tensor":
-            length = self._tensor(field.content, field.end)
-        else:
-            length = self._message(kind, field.content, field.end, depth + 1)
+        start, end = field.content, field.end
+        length = self._tensor(start, end) if kind == "tensor" else self._message(kind, start, end, depth + 1)
         head = wire.header(field.number, length)
         self._pieces[slot] = head
         return len(head) + length

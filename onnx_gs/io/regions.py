@@ -263,7 +263,7 @@ class SourceFile:
             self._fd = -1
 
 
-def _unpickle(path: str, size: int, modified: int, pinned: bool) -> SourceFile:  # noqa: FBT001 - called by pickle alone
+def _unpickle(path: str, size: int, modified: int, pinned: bool) -> SourceFile:
     found = SourceFile.of(path, pinned=pinned)
     assert found._stamp is not None
     if found._stamp[2:] != (size, modified):
@@ -361,7 +361,8 @@ class Region:
     def __init__(self, file: SourceFile, offset: int, length: int) -> None:
         """Check the range; nothing is read."""
         if offset < 0 or length < 0 or offset + length > file.size:
-            raise ModelFileError(f"bytes {offset} to {offset + length} do not lie within the {file.size} bytes of the file", where=f"file '{file.name}'")
+            what = f"bytes {offset} to {offset + length} do not lie within the {file.size} bytes of the file"
+            raise ModelFileError(what, where=f"file '{file.name}'")
         self.file = file
         self.offset = offset
         self.length = length

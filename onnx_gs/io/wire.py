@@ -166,7 +166,7 @@ class Hole(NamedTuple):
     start: int
     end: int
     length: int
-    index: int
+    which: int
 
 
 def splice(message: bytes, holes: Sequence[Hole]) -> tuple[list[memoryview | bytes | Hole], int]:
@@ -208,8 +208,9 @@ def splice(message: bytes, holes: Sequence[Hole]) -> tuple[list[memoryview | byt
                     inside += 1
                 length = rewrite(field.content, field.end, at, inside)
                 at = inside
-            pieces[slot] = header(field.number, length)
-            total += len(pieces[slot]) + length  # type: ignore[arg-type]
+            head = header(field.number, length)
+            pieces[slot] = head
+            total += len(head) + length
         pieces.append(view[copied:end])
         return total + end - copied
 

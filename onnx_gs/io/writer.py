@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 from google.protobuf.message import EncodeError
 
 from onnx_gs.errors import ModelFileError
@@ -21,6 +20,8 @@ from onnx_gs.io.regions import Region, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import onnx
 
     from onnx_gs.io.regions import SourceFile
 
@@ -102,7 +103,7 @@ def write_stream(model: onnx.ModelProto, stream: IO[bytes], payloads: Sequence[P
         if not isinstance(piece, wire.Hole):
             stream.write(piece)
             continue
-        payload = payloads[piece.index]
+        payload = payloads[piece.which]
         if isinstance(payload.source, Region):
             for start in range(0, payload.nbytes, _COPY):
                 stream.write(payload.source.read(start, min(_COPY, payload.nbytes - start)))
@@ -191,9 +192,7 @@ def _write_keeping(model: onnx.ModelProto, target: str, payloads: Sequence[Paylo
     file.grown()
 
 
-def _write_rest(
-    descriptor: int, model: onnx.ModelProto, target: str, payloads: Sequence[Payload], placed: Sequence[_Placed], name: str
-) -> None:
+def _write_rest(descriptor: int, model: onnx.ModelProto, target: str, payloads: Sequence[Payload], placed: Sequence[_Placed], name: str) -> None:
     """Make the placed tensors refer to the data file, and write the model with what is left in it."""
     for weight in placed:
         for tensor in weight.tensors:
@@ -283,7 +282,7 @@ def _write(descriptor: int, pieces: Pieces, payloads: Sequence[Payload]) -> None
             write_all(descriptor, bytes(small))
             small.clear()
         if isinstance(piece, wire.Hole):
-            _write_source(descriptor, payloads[piece.index].source, payloads[piece.index].nbytes)
+            _write_source(descriptor, payloads[piece.which].source, payloads[piece.which].nbytes)
         elif len(piece) >= _COPY:
             write_all(descriptor, piece)
     write_all(descriptor, bytes(small))
@@ -379,7 +378,8 @@ def _appending(path: str, size: int) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise ModelFileError(f"file cannot be appended to: {_reason(error)}", where=f"file '{path}'", fix="save with external_data='new name'") from error
+        what = f"file cannot be appended to: {_reason(error)}"
+        raise ModelFileError(what, where=f"file '{path}'", fix="give the name of a new data file instead of 'keep'") from error
     try:
         os.lseek(descriptor, size, os.SEEK_SET)
         yield descriptor
