@@ -61,11 +61,10 @@ def main() -> None:
     path = Path(__file__).with_name("keyword_spotter.onnx")
     model = torch.jit.script(KeywordSpotter().eval())
     names = {"input_names": ["features"], "output_names": ["scores"]}
-    torch.onnx.export(
-        model, (torch.zeros(2, 40, 48),), str(path), **names, opset_version=17, dynamic_axes={"features": {0: "batch"}, "scores": {0: "batch"}}, dynamo=False
-    )
+    axes = {"features": {0: "batch"}, "scores": {0: "batch"}}
+    torch.onnx.export(model, (torch.zeros(2, 40, 48),), str(path), **names, opset_version=17, dynamic_axes=axes, dynamo=False)
     onnx.checker.check_model(str(path), full_check=True)
-    print(f"{path}: {path.stat().st_size:,} bytes")  # noqa: T201
+    print(f"{path}: {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":
