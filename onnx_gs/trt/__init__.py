@@ -9,36 +9,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_gs.trt.builder import BuildOptions, BuildReport, build
+    from onnx_gs.trt.builder import BuildReport, build
     from onnx_gs.trt.capability import Target, targets
-    from onnx_gs.trt.compare import Comparison, compare
-    from onnx_gs.trt.describe import Description, describe
+    from onnx_gs.trt.comparison import Comparison, compare
+    from onnx_gs.trt.description import Description, describe
     from onnx_gs.trt.engine import Engine, refit
     from onnx_gs.trt.network_builder import NetworkBuilder
+    from onnx_gs.trt.options import BuildOptions
     from onnx_gs.trt.profiles import ShapeRange, parse_shapes
     from onnx_gs.trt.readiness import Readiness, check
-    from onnx_gs.trt.recipe import prepare, recipe
+    from onnx_gs.trt.recipe import prepare
     from onnx_gs.trt.runner import Runner
     from onnx_gs.trt.tensorrt import Library, installed
 
-#: Public name → the module that holds it; loaded on first use, so that one part does not cost the others' imports.
+#: Public name → the module that holds it; loaded on first use, so that one part does not cost the others' imports. No module has the name
+#: of a function: importing the module would hide the function.
 _HOMES = {
-    "BuildOptions": "builder", "BuildReport": "builder", "build": "builder",
+    "BuildOptions": "options", "BuildReport": "builder", "build": "builder",
     "Target": "capability", "targets": "capability",
-    "Comparison": "compare", "compare": "compare",
-    "Description": "describe", "describe": "describe",
+    "Comparison": "comparison", "compare": "comparison",
+    "Description": "description", "describe": "description",
     "Engine": "engine", "refit": "engine",
     "NetworkBuilder": "network_builder",
     "ShapeRange": "profiles", "parse_shapes": "profiles",
     "Readiness": "readiness", "check": "readiness",
-    "prepare": "recipe", "recipe": "recipe",
+    "prepare": "recipe",
     "Runner": "runner",
     "Library": "tensorrt", "installed": "tensorrt",
 }  # fmt: skip
 
 __all__ = [
     "BuildOptions", "BuildReport", "Comparison", "Description", "Engine", "Library", "NetworkBuilder", "Readiness", "Runner", "ShapeRange", "Target",
-    "build", "check", "compare", "describe", "installed", "parse_shapes", "prepare", "recipe", "refit", "targets",
+    "build", "check", "compare", "describe", "installed", "parse_shapes", "prepare", "refit", "targets",
 ]  # fmt: skip
 
 
@@ -55,6 +57,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     module = import_module(f"{__name__}.{home}")
     found = getattr(module, name)
-    # `check`, `describe`, `compare` are also the names of commands people type; the function wins over the submodule of that name
     globals()[name] = found
     return found

@@ -167,10 +167,12 @@ class Messages:
     """What one call into TensorRT said.
 
     Attributes:
+        quiet: whether errors stay out of ``logging``.
         lines: (severity name, text), in order.
         thread: the calling thread; messages of TensorRT's own threads go to every listener, as nothing says whose they are.
     """
 
+    quiet: bool = False
     thread: int = field(default_factory=threading.get_ident)
     lines: list[tuple[str, str]] = field(default_factory=list)
 
@@ -197,8 +199,7 @@ def listen(*, quiet: bool = False) -> Iterator[Messages]:
     Args:
         quiet: collect errors without passing them to ``logging``: they become an exception or a finding.
     """
-    heard = Messages()
-    heard.quiet = quiet  # type: ignore[attr-defined]
+    heard = Messages(quiet)
     with _listeners_lock:
         _listeners.append(heard)
     try:
@@ -216,7 +217,7 @@ def _hear(severity: str, text: str) -> None:
         heard_by = mine[-1:] or list(_listeners)
     for heard in heard_by:
         heard.lines.append((severity, text))
-    quiet = bool(heard_by) and all(getattr(heard, "quiet", False) for heard in heard_by)
+    quiet = bool(heard_by) and all(heard.quiet for heard in heard_by)
     if quiet and severity in {"ERROR", "INTERNAL_ERROR"}:
         LOGGER.debug("%s", clean(text))
         return

@@ -1,0 +1,118 @@
+"""Building in a child process: a crash of the library, or the system's killing it for memory, becomes an error here.
+
+The child is this module run as a program: ``python -m onnx_gs.trt.isolation FOLDER``. The folder holds the request, and afterwards the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.errors import TensorRTError
+from onnx_gs.trt import model_source
+from onnx_gs.trt.engine import Engine, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from onnx_gs.trt.options import BuildOptions
+
+_MARK = "@onnx_gs "
+
+
+def command(folder: Path) -> list[str]:
+    """Give the command line of the child."""
+    return [sys.executable, "-m", "onnx_gs.trt.isolation", str(folder)]
+
+
+def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Callable[[str, str | None, int, int], object] | None) -> Engine:
+    """Build in a child process.
+
+    Raises:
+        TensorRTError: as ``build``, and when the child is killed or crashes.
+    """
+    target = Path(output).absolute() if output is not None else None
+    with tempfile.TemporaryDirectory(prefix="onnx_gs_", dir=target.parent if target is not None and target.parent.is_dir() else None) as name:
+        folder = Path(name)
+        with model_source.opened(model) as source:
+            request = {"model": str(source.as_file(folder).absolute()), "engine": str(folder / "engine"), "options": options, "progress": progress is not None}
+            (folder / "request").write_bytes(pickle.dumps(request))
+            status, said = _run(command(folder), progress)
+        answer = folder / "answer"
+        if not answer.exists():
+            raise _died(status, said)
+        result = pickle.loads(answer.read_bytes())  # noqa: S301 - written by our own child, in a folder only we can open
+        if isinstance(result, BaseException):
+            raise result
+        built = folder / "engine"
+        if target is None:
+            return Engine(content=built.read_bytes(), report=result)
+        with replacing(target):
+            pass  # checks that the target can be written, before the engine is moved there
+        built.replace(target)
+        return Engine(path=Path(output), report=result)
+
+
+def _run(arguments: list[str], progress: Callable[[str, str | None, int, int], object] | None) -> tuple[int, str]:
+    """Run the child, pass its progress on, and give its status and what it said last."""
+    said: list[str] = []
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:  # noqa: S603 - our own module
+        try:
+            for line in child.stdout or ():
+                if line.startswith(_MARK):
+                    if progress is not None and progress(*json.loads(line[len(_MARK) :])) is False:
+                        child.send_signal(signal.SIGINT)
+                else:
+                    said.append(line.rstrip())
+        except BaseException:
+            child.kill()
+            raise
+    return child.returncode, "\n".join(said[-5:])
+
+
+def _died(status: int, said: str) -> TensorRTError:
+    """Say how a child ended that left no answer."""
+    if status == -signal.SIGKILL or status == 128 + signal.SIGKILL:
+        return TensorRTError(
+            "the build was killed by the system, probably for lack of memory",
+            fix="lower workspace, the largest shapes of the profile, or max_threads; or build where there is more memory (two copies of the weights are needed)",
+        )
+    if status < 0:
+        name = signal.Signals(-status).name if -status in {s.value for s in signal.Signals} else str(-status)
+        return TensorRTError(f"TensorRT crashed while building (signal {name})", where=said or None, fix="run `onnx-gs check` on the model; cut it down with `onnx-gs bisect`")
+    return TensorRTError(f"the building process ended with status {status} and without a result", where=said or None)
+
+
+def main(folder: Path) -> int:
+    """Build what the folder asks for; runs in the child."""
+    from onnx_gs.trt.builder import build
+
+    request = pickle.loads((folder / "request").read_bytes())  # noqa: S301 - written by our own parent
+
+    def show(*event: Any) -> None:
+        sys.stdout.write(_MARK + json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+    result: Any
+    try:
+        engine = build(request["model"], request["engine"], options=replace(request["options"]), progress=show if request["progress"] else False)
+        result = engine.report
+    except KeyboardInterrupt as stopped:
+        result = stopped
+    except Exception as raised:  # noqa: BLE001 - every error goes to the parent, which raises it
+        result = raised
+    part = folder / "answer.part"
+    part.write_bytes(pickle.dumps(result))
+    part.rename(folder / "answer")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,128 @@
+"""Every node of a model with the path that errors show, and TensorRT's names traced back to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_gs.ir import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from onnx_gs.ir import Function, Graph, Node
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One node and where it stands.
+
+    Attributes:
+        node: the node.
+        owner: the graph, body or function that lists it.
+        path: as in ``graph 'main' > node 'Loop_3' (Loop) > body > node #17 (Add)``.
+        outer: the places of the nodes whose bodies hold it, outermost first.
+        function: the local function it stands in, if any.
+        index: its position in its owner.
+    """
+
+    node: Node
+    owner: Graph
+    path: str
+    outer: tuple[Place, ...] = ()
+    function: Function | None = None
+    index: int = 0
+
+    @property
+    def tensorrt_name(self) -> str:
+        """The name that TensorRT gives the node: its own, else one made of its first output."""
+        if self.node.name:
+            return self.node.name
+        return "node_of_" + next((t.name for t in self.node.outputs if t.name), "")
+
+
+def places(graph: Graph) -> Iterator[Place]:
+    """Give every node of a model: each node before those in its bodies, local functions last."""
+    yield from _places(graph, show.graph_label(graph), (), None)
+    for function in graph.functions:
+        yield from _places(function, show.graph_label(function), (), function)
+
+
+def _places(graph: Graph, prefix: str, outer: tuple[Place, ...], function: Function | None) -> Iterator[Place]:
+    for index, node in enumerate(graph.nodes):
+        place = Place(node, graph, f"{prefix} > {show.node_label(graph, node, index)}", outer, function, index)
+        yield place
+        if node.has_body:
+            for name, body in node.bodies():
+                yield from _places(body, f"{place.path} > {name}", (*outer, place), function)
+
+
+class NodeIndex:
+    """Nodes by the names under which TensorRT speaks of them."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Walk the model once."""
+        self.graph = graph
+        self.all = list(places(graph))
+        self.by_name: dict[str, list[Place]] = {}
+        self.by_output: dict[str, list[Place]] = {}
+        for place in self.all:
+            self.by_name.setdefault(place.tensorrt_name, []).append(place)
+            for tensor in place.node.outputs:
+                if tensor.name:
+                    self.by_output.setdefault(tensor.name, []).append(place)
+
+    def of_parser(self, name: str, op: str, index: int, text: str) -> Place | None:
+        """Find the node of a parser error.
+
+        Args:
+            name: ``node_name()``: empty for a node without a name.
+            op: ``node_operator()``.
+            index: ``node()``, the position in its graph; -1 where unknown.
+            text: the message, which may name the node.
+        """
+        for known in filter(None, (name, *re.findall(r"node_of_\S+", text))):
+            found = [p for p in self.by_name.get(known, ()) if not op or p.node.op == op]
+            if found:
+                return found[0]
+        fitting = [p for p in self.all if p.node.op == op and (not name or p.node.name == name)]
+        if len(fitting) == 1:
+            return fitting[0]
+        fitting = [p for p in fitting if p.index == index]
+        return fitting[0] if fitting else None
+
+    def of_text(self, text: str, layers: dict[str, str] | None = None) -> Place | None:
+        """Find the first node that a builder's message names.
+
+        Args:
+            text: the message.
+            layers: the ONNX node's name by layer name, for layers that TensorRT made itself.
+        """
+        for layer in re.findall(r"\(Unnamed Layer\* \d+\) \[\w+\]", text):
+            for place in self.by_name.get((layers or {}).get(layer, ""), ()):
+                return place
+        for word in _words(text):
+            if layers is not None and word in layers and layers[word] in self.by_name:
+                return self.by_name[layers[word]][0]
+            for known in (word, _without_suffix(word)):
+                if known in self.by_name:
+                    return self.by_name[known][0]
+        for word in _words(text):
+            if word in self.by_output:
+                return self.by_output[word][0]
+        return None
+
+
+#: Endings that TensorRT adds to a node's name for the layers it makes of it.
+_SUFFIX = re.compile(r"(_OutputLayer|_InputLayer|_output|\[\w+\])$")
+
+
+def _without_suffix(word: str) -> str:
+    return _SUFFIX.sub("", word)
+
+
+def _words(text: str) -> list[str]:
+    """Split a message into what may be names: TensorRT writes them bare, in brackets, or joined by ``...`` and ``+``."""
+    words = re.split(r"[\s,;()]+|\.\.\.|[\[\]{}]", text)
+    return [w for word in words if (w := word.strip(":'\"."))]
