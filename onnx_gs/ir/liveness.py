@@ -20,6 +20,9 @@ def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
         captured: what nodes' bodies capture, by node id; computed when left out.
     """
     captured = scopes.all_captures(graph) if captured is None else captured
+    swept = _sweep(graph, captured)
+    if swept is not None:
+        return swept
     producers: dict[int, Node] = {}
     for node in graph.nodes:
         for t in node._outputs:
@@ -44,6 +47,32 @@ def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
                 if producer is not None and id(producer) not in live:
                     pending.append(producer)
     return [node for node in graph.nodes if id(node) in live]
+
+
+def _sweep(graph: Graph, captured: dict[int, list[Tensor]]) -> list[Node] | None:
+    """Find the live nodes of a sorted graph in one pass from its end; None where an input is produced too or the order turns out wrong."""
+    if any(t._inputs for t in graph.inputs):
+        return None
+    needed = set(map(id, graph.outputs))
+    live: list[Node] = []
+    dead: list[Node] = []
+    for node in reversed(graph.nodes):
+        for t in node._outputs:
+            if id(t) in needed and t._name:
+                break
+        else:
+            dead.append(node)
+            continue
+        live.append(node)
+        needed.update(map(id, node._inputs))
+        if node._attrs and id(node) in captured:
+            needed.update(map(id, captured[id(node)]))
+    for node in dead:
+        for t in node._outputs:
+            if id(t) in needed and t._name:
+                return None
+    live.reverse()
+    return live
 
 
 def detach(nodes: list[Node]) -> None:

@@ -64,6 +64,8 @@ def all_captures(root: Graph) -> dict[int, list[Tensor]]:
     Weights are included.
     """
     order = list(walk.graphs(root))
+    if len(order) == 1:
+        return {}
     found: dict[int, list[Tensor]] = {}
     free: dict[int, dict[int, Tensor]] = {}  # per graph: what it takes from outside itself
     for graph in reversed(order):  # inner before outer
