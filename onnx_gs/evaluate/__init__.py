@@ -1,0 +1,1 @@
+"""Running graphs: ONNX Runtime behind a protocol, exact in-process kernels, comparison of results."""

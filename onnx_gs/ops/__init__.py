@@ -1,0 +1,1 @@
+"""What the ONNX specification says about operators."""
