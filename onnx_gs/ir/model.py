@@ -44,6 +44,8 @@ class ImportRecord:
         unused: the weights among them that nothing used when they were read.
         value_info: each value description in its order, with the tensor that it is about; None where nothing has that name.
         quantization: each quantization annotation in its order, with its tensor or None.
+        inputs: each description of an input in its order, with its tensor: also weights that are inputs too (before IR 4).
+        outputs: each description of an output in its order, with its tensor.
     """
 
     source: Any = None
@@ -51,6 +53,8 @@ class ImportRecord:
     unused: list[Tensor] = field(default_factory=list)
     value_info: list[tuple[Any, Tensor | None]] = field(default_factory=list)
     quantization: list[tuple[Any, Tensor | None]] = field(default_factory=list)
+    inputs: list[tuple[Any, Tensor | None]] = field(default_factory=list)
+    outputs: list[tuple[Any, Tensor | None]] = field(default_factory=list)
 
     def copy(self, twin: Callable[[Tensor], Tensor]) -> ImportRecord:
         """Give a record about the copies that ``twin`` names."""
@@ -58,9 +62,12 @@ class ImportRecord:
             self.source,
             [twin(t) for t in self.initializers],
             [twin(t) for t in self.unused],
-            [(message, t if t is None else twin(t)) for message, t in self.value_info],
-            [(message, t if t is None else twin(t)) for message, t in self.quantization],
+            *([(message, t if t is None else twin(t)) for message, t in entries] for entries in self.described()),
         )
+
+    def described(self) -> tuple[list[tuple[Any, Tensor | None]], ...]:
+        """Give the four lists of messages about tensors, in the order of the fields."""
+        return (self.value_info, self.quantization, self.inputs, self.outputs)
 
     def drop_unused(self) -> None:
         """Forget weights that nothing uses and descriptions of values that nothing has."""

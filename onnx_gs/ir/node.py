@@ -40,6 +40,7 @@ class Node:
     """
 
     AttributeRef = _AttributeRef
+    _is_node = True
 
     __slots__ = ("__dict__", "__weakref__", "_attrs", "_facts", "_inputs", "_outputs", "_source", "domain", "name", "op")
 

@@ -66,8 +66,7 @@ class _Tables:
                 record.source,
                 [self.tensor(t) for t in record.initializers],
                 [self.tensor(t) for t in record.unused],
-                [(m, None if t is None else self.tensor(t)) for m, t in record.value_info],
-                [(m, None if t is None else self.tensor(t)) for m, t in record.quantization],
+                [[(m, None if t is None else self.tensor(t)) for m, t in entries] for entries in record.described()],
             )
         return (
             type(graph), fields, [self.tensor(t) for t in graph.inputs], [self.node(n) for n in graph.nodes],
@@ -129,13 +128,12 @@ def _fill(graphs: list[Graph], packed: list[tuple[Any, ...]], tensors: list[Tens
         new._functions = []
         new._record = None
         if record is not None:
-            source, initializers, unused, values, quantization = record
+            source, initializers, unused, described = record
             new._record = ImportRecord(
                 source,
                 [tensors[at] for at in initializers],
                 [tensors[at] for at in unused],
-                [(m, None if at is None else tensors[at]) for m, at in values],
-                [(m, None if at is None else tensors[at]) for m, at in quantization],
+                *([(m, None if at is None else tensors[at]) for m, at in entries] for entries in described),
             )
 
 

@@ -100,11 +100,11 @@ class SynchronizedList(list[T]):
 
     @property
     def _holds_tensors(self) -> bool:
-        return hasattr(self.parent_obj, "op")
+        return bool(self.parent_obj._is_node)
 
     def _end(self, item: Any, mirror: str) -> SynchronizedList[Any]:
         end = getattr(item, mirror, None)
-        if not isinstance(end, SynchronizedList) or hasattr(item, "op") == hasattr(self.parent_obj, "op"):
+        if not isinstance(end, SynchronizedList) or item._is_node == self.parent_obj._is_node:  # type: ignore[attr-defined]  # noqa: SLF001
             wanted = "a tensor" if self._holds_tensors else "a node"
             raise GraphTypeError(
                 f"{type(item).__name__} {item!r:.80} cannot be an item of '{self.field_name}' of {self.parent_obj!s:.80}",

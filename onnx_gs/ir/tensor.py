@@ -31,9 +31,17 @@ class Tensor:
     DYNAMIC = -1
 
     __slots__ = (
-        "__dict__", "__weakref__", "_default", "_doc", "_dtype", "_export_dtype", "_inputs", "_location", "_name", "_origin", "_outputs", "_shape",
-        "_source", "_type", "_value_type", "_values",
+        "__dict__", "__weakref__", "_dtype", "_inputs", "_name", "_outputs", "_shape", "_source", "_type", "_values",
     )  # fmt: skip
+
+    # What few tensors have is kept in ``__dict__`` where it is set: a graph of many tensors is then made, copied and read faster.
+    _default: Any = None
+    _doc: Any = None
+    _export_dtype: Any = None
+    _location: Any = None
+    _origin: Any = None
+    _value_type: Any = None
+    _is_node = False
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -50,16 +58,25 @@ class Tensor:
         self._inputs = linked(self, "inputs")
         self._outputs = linked(self, "outputs")
         self._source = None
-        self._default = None
         self._values = None
-        self._origin = None
-        self._location = None
-        self._export_dtype = None
         self._dtype = None
         self._shape = None
         self._type = "tensor_type"
-        self._value_type = None
-        self._doc = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what bulk builders left out: an empty list of links, or a field of the other kind of tensor.
+
+        Raises:
+            AttributeError: tensors have no such attribute.
+        """
+        if name in {"_inputs", "_outputs"}:
+            made: Any = linked(self, name[1:])
+        elif name in {"_dtype", "_shape", "_type", "_values", "_source"}:
+            made = None
+        else:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        setattr(self, name, made)
+        return made
 
     # -- fields -----------------------------------------------------------------------------------
 
@@ -97,8 +114,8 @@ class Tensor:
     def doc_string(self) -> str:
         """The note that the model carries about this value."""
         if self._doc is None:
-            message = self._source if self._source is not None else self._origin
-            self._doc = "" if message is None else source.codec().value_doc(message)
+            message = self._source if self._source is not None else self._values if self._origin is None else self._origin
+            self._doc = "" if message is None or isinstance(message, np.ndarray) else source.codec().value_doc(message)
         return str(self._doc)
 
     @doc_string.setter
@@ -169,13 +186,15 @@ class Tensor:
         """Give a tensor of the same name and contents without links."""
         new: Tensor = object.__new__(type(self))
         new._start(self._name)
-        for field in ("_source", "_default", "_values", "_origin", "_location", "_export_dtype", "_dtype", "_shape", "_type", "_value_type", "_doc"):
-            setattr(new, field, getattr(self, field))
-        if isinstance(new._shape, list):
-            new._shape = list(new._shape)
-        if getattr(self, "__dict__", None):
+        new._source = self._source
+        self._copy_kind(new)
+        if self.__dict__:
             new.__dict__.update(self.__dict__)
         return new
+
+    def _copy_kind(self, new: Any) -> None:
+        """Copy the slots that only this kind of tensor uses."""
+        raise NotImplementedError
 
     __copy__ = copy
 
@@ -270,6 +289,11 @@ class Variable(Tensor):
         """Make a variable with an empty name, which stands for an omitted optional input or output."""
         return Variable("")
 
+    def _copy_kind(self, new: Any) -> None:
+        new._dtype, new._type = self._dtype, self._type
+        shape = self._shape
+        new._shape = list(shape) if isinstance(shape, list) else shape
+
     def _read(self) -> None:
         found = source.codec().value_type(self._source)
         kind = found.kind if found is not None else "tensor_type"
@@ -280,8 +304,8 @@ class Variable(Tensor):
             self._shape = leaf.shape if leaf.kind in {"tensor_type", "sparse_tensor_type"} else None
         if self._type is _UNREAD:
             self._type = kind
-        if self._value_type is _UNREAD:
-            self._value_type = found if kind != "tensor_type" else None
+            if kind != "tensor_type":
+                self._value_type = found
 
     @property
     def dtype(self) -> Any:
@@ -320,14 +344,15 @@ class Variable(Tensor):
         self._type = new
 
     def _forget_nested(self) -> None:
-        if self._source is not None and _UNREAD in (self._dtype, self._shape, self._type, self._value_type):
+        if self._type is _UNREAD or self._dtype is _UNREAD or self._shape is _UNREAD:
             self._read()
-        self._value_type = None
+        if self._value_type is not None:
+            self._value_type = None
 
     @property
     def value_type(self) -> ValueType:
         """The whole type, nested; assign to it to give a variable a sequence, optional or map type."""
-        if self._value_type is _UNREAD:
+        if self._type is _UNREAD:
             self._read()
         if self._value_type is not None:
             return self._value_type  # type: ignore[no-any-return]
@@ -377,6 +402,8 @@ class Constant(Tensor):
 
     __slots__ = ()
 
+    _location: Any = _UNREAD
+
     def __init__(self, name: str, values: np.ndarray[Any, Any] | LazyValues, data_location: int | None = None, export_dtype: Any = None) -> None:
         """Make an unlinked constant.
 
@@ -388,7 +415,11 @@ class Constant(Tensor):
         self._start(name)
         self._values = values
         self._location = data_location
-        self._export_dtype = exported
+        if exported is not None:
+            self._export_dtype = exported
+
+    def _copy_kind(self, new: Any) -> None:
+        new._values = self._values
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
@@ -400,6 +431,9 @@ class Constant(Tensor):
 
     @values.setter
     def values(self, new: np.ndarray[Any, Any] | LazyValues) -> None:
+        former = self._values if self._origin is None else self._origin
+        if self._source is None and isinstance(former, LazyValues):
+            self._source = former._source  # notes and metadata stay
         self._values = new
         self._origin = None
         self._location = None
@@ -448,7 +482,8 @@ class Constant(Tensor):
     def data_location(self) -> int | None:
         """Where the values came from: an ``onnx.TensorProto.DataLocation`` number, or None."""
         if self._location is _UNREAD:
-            self._location = source.codec().data_location((self._origin or self._values)._source)
+            former = self._values if self._origin is None else self._origin
+            self._location = source.codec().data_location(former._source) if isinstance(former, LazyValues) else None
         return self._location  # type: ignore[no-any-return]
 
     @data_location.setter

@@ -1,0 +1,5 @@
+"""Protobuf, files and text: the only layer that knows bytes."""
+
+from onnx_gs.io import codec
+
+codec.install()

@@ -1,0 +1,79 @@
+"""The codec: how objects of an import read the messages that they came from."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from onnx_gs.io import attributes, tensor_data, types
+from onnx_gs.ir import source
+from onnx_gs.ir.values import LazyValues, SparseValues
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.types import ValueType
+
+
+class ProtoCodec:
+    """Reads protobuf messages; see ``onnx_gs.ir.source.Codec``."""
+
+    def attributes(self, source: Any) -> OrderedDict[str, Any]:
+        """Decode a node's attributes; those with bodies were decoded by the importer."""
+        return OrderedDict((a.name, attributes.decode(a, _no_body, lazy)) for a in source.attribute)
+
+    def node_facts(self, source: Any) -> dict[str, Any]:
+        """Decode what a node carries beside the contract's fields."""
+        facts: dict[str, Any] = {"doc_string": source.doc_string, "overload": getattr(source, "overload", "")}
+        facts["metadata_props"] = {e.key: e.value for e in getattr(source, "metadata_props", ())}
+        return facts
+
+    def value_type(self, source: Any) -> ValueType | None:
+        """Decode the type of a value."""
+        return types.decode_value(source) if isinstance(source, onnx.ValueInfoProto) else None
+
+    def value_doc(self, source: Any) -> str:
+        """Decode the doc string of a value or weight."""
+        message = getattr(source, "_source", source)  # a weight is asked about by its lazy values
+        return str(message.values.doc_string if tensor_data.is_sparse(message) else message.doc_string)
+
+    def tensor_dtype(self, source: Any) -> np.dtype[Any] | int:
+        """Give the public dtype of a weight, or of a value description."""
+        return tensor_data.dtype_of(source)  # type: ignore[no-any-return]
+
+    def tensor_shape(self, source: Any) -> tuple[int, ...]:
+        """Give the shape of a weight."""
+        return tensor_data.shape_of(source)
+
+    def data_location(self, source: Any) -> int | None:
+        """Give the ``DataLocation`` number that a weight was read with."""
+        return tensor_data.data_location(source)
+
+    def load(self, source: Any, region: Any) -> np.ndarray[Any, Any]:
+        """Read a weight's numbers."""
+        return tensor_data.load(source, region)
+
+    def supports(self, number: int) -> bool:
+        """Say whether the installed ``onnx`` knows an element type."""
+        return tensor_data.supports(number)
+
+    def tensor_message(self, source: Any, region: Any) -> Any:
+        """Give the message of a weight, whole: bytes that a file holds are read into a copy."""
+        return tensor_data.whole(source, region)
+
+
+def lazy(proto: Any) -> LazyValues:
+    """Give lazy values for a weight whose message holds it."""
+    return SparseValues(proto) if tensor_data.is_sparse(proto) else LazyValues(proto)
+
+
+def _no_body(_message: Any) -> Graph:
+    raise AssertionError("a node with bodies is decoded when it is imported")
+
+
+def install() -> None:
+    """Register the codec with the data model."""
+    source.register(ProtoCodec())

@@ -1,0 +1,722 @@
+"""Graphs to messages: ``Graph`` → ``ModelProto``.
+
+What nobody touched is written as the message that it was read from; what was touched is compared with what its message says, and written anew
+only where it differs. Neither the graph nor any message that it was read from is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+
+from onnx_gs.errors import GraphError, GraphTypeError
+from onnx_gs.io import attributes, tensor_data, types
+from onnx_gs.io.importer import DEFAULTS_SINCE
+from onnx_gs.io.writer import Payload
+from onnx_gs.ir import dtypes, scopes, walk
+from onnx_gs.ir import tensor as _tensor
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.function import Function
+from onnx_gs.ir.join import join_names
+from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ir.show import graph_label
+from onnx_gs.ir.tensor import Constant, Tensor, Variable
+from onnx_gs.ir.values import LazyValues, SparseValues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
+
+LOGGER = logging.getLogger("onnx_gs")
+Described = list[tuple[Any, "Tensor | None"]]
+
+_UNREAD = _tensor._UNREAD
+#: Arrays with more bytes than this are handed to the writer apart from the message.
+PAYLOAD = 1024
+
+
+def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx.ModelProto:
+    """Make a model of a graph; weights that a file holds are read into it.
+
+    Args:
+        graph: the graph; it is not changed, unless distinct tensors of one name have to be joined.
+        do_type_check: refuse graph inputs and outputs of unknown element type.
+        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's.
+
+    Raises:
+        GraphError: the graph cannot be a model: a conflict of names, an input without a type, a dtype that ONNX lacks.
+        GraphTypeError: an attribute value or a keyword that no message can hold.
+        UnsupportedTypeError: the installed ``onnx`` lacks an element type.
+        ModelFileError: a weight cannot be read.
+
+    Example:
+        >>> x, y = Variable("x", np.float32, (2,)), Variable("y", np.float32, (2,))
+        >>> from onnx_gs.ir import Graph, Node
+        >>> export_onnx(Graph([Node("Abs", inputs=[x], outputs=[y])], [x], [y])).graph.node[0].op_type
+        'Abs'
+    """
+    with collector_paused():
+        return Exporter(check=do_type_check).model(graph, kwargs)
+
+
+def export_skeleton(
+    graph: Graph, *, do_type_check: bool = True, inline_limit: int = 0, payload_from: int = PAYLOAD, **kwargs: Any
+) -> tuple[onnx.ModelProto, list[Payload]]:
+    """Make a model of a graph without its large weights.
+
+    Args:
+        graph: the graph.
+        do_type_check: refuse graph inputs and outputs of unknown element type.
+        inline_limit: weights in files with at most this many bytes are read into the message.
+        payload_from: weights in memory with more bytes than this stay out of the message.
+        kwargs: as for ``export_onnx``.
+
+    Returns:
+        The model, and the weights that it lacks.
+    """
+    payloads: list[Payload] = []
+    with collector_paused():
+        model = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from).model(graph, kwargs)
+    return model, payloads
+
+
+def put(message: Any, field: str, value: Any) -> None:
+    """Set a field unless it says so already: an unset field that means its default stays unset."""
+    if getattr(message, field) != value:
+        setattr(message, field, value)
+
+
+def put_metadata(message: Any, wanted: Mapping[str, str]) -> None:
+    """Make a message carry metadata, in the order of the dict.
+
+    Raises:
+        GraphError: the installed ``onnx`` has no field for it.
+    """
+    if "metadata_props" not in message.DESCRIPTOR.fields_by_name:
+        if wanted:
+            raise GraphError(f"the installed onnx cannot store metadata in a {type(message).__name__}", fix="upgrade onnx, or clear metadata_props")
+        return
+    if not attributes.same_items(message.metadata_props, wanted):
+        message.ClearField("metadata_props")
+        for key, value in wanted.items():
+            message.metadata_props.add(key=key, value=value)
+
+
+class Exporter:
+    """Writes graphs and what they hold into messages.
+
+    Args:
+        check: refuse graph inputs and outputs of unknown element type.
+        payloads: where weights go that stay out of the message; None to write all into it.
+        inline_limit: see ``export_skeleton``.
+        payload_from: see ``export_skeleton``.
+    """
+
+    def __init__(self, *, check: bool = True, payloads: list[Payload] | None = None, inline_limit: int = 0, payload_from: int = PAYLOAD) -> None:
+        """Start without an idea of any graph."""
+        self.check = check
+        self.payloads = payloads
+        self.inline_limit = inline_limit
+        self.payload_from = payload_from
+        self.owned: dict[int, list[Tensor]] = {}  # id of a graph -> the weights that it stores, in order of first use
+        self.ir_version: int | None = None
+        self.opset: int | None = None
+        self._encoder = attributes.Encoder(self._body, self.weight)
+        self._scopes: list[dict[str, Tensor]] = []
+
+    # -- the model --------------------------------------------------------------------------------
+
+    def model(self, graph: Graph, fields: Mapping[str, Any]) -> onnx.ModelProto:
+        """Give the model of a graph."""
+        given = dict(fields)
+        opsets = given.pop("opset_imports", None)
+        model = onnx.ModelProto()
+        base = graph.model.source if graph.model is not None else None
+        if base is not None:
+            model.CopyFrom(base)
+        put(model, "producer_name", graph.producer_name)
+        put(model, "producer_version", graph.producer_version)
+        if graph.model is not None:
+            put(model, "domain", graph.model.domain)
+            put(model, "model_version", graph.model.version)
+            put(model, "doc_string", graph.model.doc_string)
+            put_metadata(model, graph.model.metadata_props)
+        if graph.ir_version is not None:
+            put(model, "ir_version", graph.ir_version)
+        elif base is None or base.HasField("ir_version"):
+            model.ir_version = onnx.IR_VERSION
+        self._set(model, given)
+        self.ir_version = int(model.ir_version) if model.HasField("ir_version") else None
+        functions = all_functions(graph)
+        if has_twins(graph, functions):
+            join_names(graph)
+        self.graph(graph, model.graph, top=True)
+        if functions:
+            for function in functions:
+                self.function(function, model.functions.add())
+        if opsets is not None:
+            model.ClearField("opset_import")
+            model.opset_import.extend(opsets)
+        else:
+            write_opsets(model.opset_import, graph, used_domains(graph))
+        return model
+
+    def _set(self, model: Any, given: Mapping[str, Any]) -> None:
+        for field, value in given.items():
+            known = model.DESCRIPTOR.fields_by_name.get(field)
+            if known is None or field in {"graph", "functions", "opset_import"}:
+                raise GraphTypeError(f"export_onnx has no option '{field}'", fix="give fields of onnx.ModelProto, or opset_imports")
+            if field == "metadata_props" and isinstance(value, dict):
+                put_metadata(model, value)
+            elif isinstance(value, (list, tuple)):
+                model.ClearField(field)
+                getattr(model, field).extend(value)
+            else:
+                setattr(model, field, value)
+
+    # -- graphs -----------------------------------------------------------------------------------
+
+    def _plan(self, root: Graph) -> None:
+        """Find out which graph stores which weights."""
+        if not any(True for _ in root.subgraphs()):
+            seen: set[int] = set()
+            self.owned[id(root)] = [t for t in used_weights(root) if not (id(t) in seen or seen.add(id(t)))]  # type: ignore[func-returns-value]
+            return
+        owners = scopes.owners(root)
+        done: set[int] = set()
+        for graph in walk.graphs(root):
+            self.owned.setdefault(id(graph), [])
+            for t in used_weights(graph):
+                if id(t) not in done:
+                    done.add(id(t))
+                    self.owned.setdefault(id(owners.get(id(t), graph)), []).append(t)
+
+    def _body(self, graph: Graph, target: Any) -> None:
+        target.ClearField("node")
+        if id(graph) not in self.owned:  # a graph that is exported on its own
+            self._plan(graph)
+        self.graph(graph, target)
+
+    def graph(self, graph: Graph, target: Any, *, top: bool = False) -> None:
+        """Write a graph, or a body, into a ``GraphProto``."""
+        record = graph._record
+        if record is not None and record.source is not None and isinstance(record.source, onnx.GraphProto):
+            target.CopyFrom(record.source)
+        put(target, "name", graph.name)
+        put(target, "doc_string", graph.doc_string)
+        put_metadata(target, graph.metadata_props)
+        if top:
+            self._plan(graph)
+        owned = self.owned[id(graph)]
+        self._enter(graph, owned)
+        weights = in_recorded_order(owned, record)
+        inputs = self._inputs(graph, weights, top=top)
+        self._initializers([*weights, *(t for t in graph.inputs if t._default is not None)], graph, target)
+        self._values(inputs, record.inputs if record is not None else [], target.input, graph, top=top)
+        self._values(graph.outputs, record.outputs if record is not None else [], target.output, graph, top=top)
+        outer_opset, self.opset = self.opset, graph.opset
+        self.nodes(graph, target.node)
+        self.opset = outer_opset
+        self._value_info(graph, target.value_info, {*map(id, inputs), *map(id, graph.outputs)})
+        if record is not None and record.quantization:
+            self._quantization(graph, target)
+        self._scopes.pop()
+
+    def _enter(self, graph: Graph, owned: Iterable[Tensor]) -> None:
+        """Open the scope of a graph, and see that each name in it means the tensor that is meant.
+
+        Raises:
+            GraphError: a tensor cannot be told from another of its name.
+        """
+        defined: dict[str, Tensor] = {}
+        for t in graph.inputs:
+            if defined.setdefault(t._name, t) is not t:
+                raise _clash(graph, defined[t._name], t)
+        for node in graph.nodes:
+            for t in node._outputs:
+                name = t._name
+                if name and defined.setdefault(name, t) is not t:
+                    raise _clash(graph, defined[name], t)
+                if t.__class__ is not Variable and isinstance(t, Constant):
+                    raise GraphError(
+                        f"tensor '{name}' is a constant, but node '{node.name}' ({node.op}) produces it", where=graph_label(graph),
+                        fix="clear its inputs, or turn it into a variable",
+                    )  # fmt: skip
+        for t in owned:
+            if defined.setdefault(t._name, t) is not t:
+                raise _clash(graph, defined[t._name], t)
+        self._scopes.append(defined)
+        if len(self._scopes) == 1:
+            return
+        for t in (*(t for node in graph.nodes for t in node._inputs), *graph.outputs):
+            name = t._name
+            if defined.get(name) is t or not name:
+                continue
+            meant = next((scope[name] for scope in reversed(self._scopes) if name in scope), t)
+            if meant is not t and (t._inputs or isinstance(t, Constant)):
+                raise _clash(graph, meant, t)
+
+    def _inputs(self, graph: Graph, weights: Sequence[Tensor], *, top: bool) -> list[Tensor]:
+        """List what the graph declares as inputs: before IR 4, weights are inputs too."""
+        if self.ir_version is None or self.ir_version >= DEFAULTS_SINCE:
+            return graph.inputs
+        listed = {id(t): at for at, t in enumerate(graph.inputs)}
+        stored = {id(t) for t in weights}
+        merged: list[Tensor] = []
+        done = 0
+        for _, t in graph._record.inputs if graph._record is not None else ():
+            at = listed.get(id(t))
+            if at is not None:
+                merged.extend(graph.inputs[done : at + 1])
+                done = max(done, at + 1)
+            elif id(t) in stored and t is not None:
+                merged.append(t)
+        merged.extend(graph.inputs[done:])
+        if top:
+            present = {id(t) for t in merged}
+            merged.extend(t for t in weights if id(t) not in present)
+        return merged
+
+    def _initializers(self, weights: Sequence[Tensor], graph: Graph, target: Any) -> None:
+        recorded = {id(t): at for at, t in enumerate(graph._record.initializers)} if graph._record is not None else {}
+        if any(t._default is not None for t in weights):
+            weights = sorted(weights, key=lambda t: recorded.get(id(t), len(recorded)))
+        for t in weights:
+            stored = t.lazy if isinstance(t, Constant) else t._default
+            if isinstance(stored, SparseValues) and not (isinstance(t, Constant) and attributes._converted(t)):
+                self.weight(t, target.sparse_initializer.add())
+            else:
+                self.weight(t, target.initializer.add())
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def _values(self, tensors: Sequence[Tensor], recorded: Described, target: Any, graph: Graph, *, top: bool) -> None:
+        """Describe inputs or outputs."""
+        known: dict[int, list[Any]] = {}
+        for message, t in reversed(recorded):
+            if t is not None:
+                known.setdefault(id(t), []).append(message)
+        for t in tensors:
+            messages = known.get(id(t))
+            base = messages.pop() if messages and len(messages) > 1 else messages[0] if messages else None
+            message = target.add()
+            self.value(t, message, base)
+            if top and self.check and _untyped(message) and (base is None or not _untyped(base)):
+                raise GraphError(
+                    f"tensor '{t._name}' is an input or output of the graph, but its element type is unknown", where=graph_label(graph),
+                    fix="set its dtype, or export with do_type_check=False",
+                )  # fmt: skip
+
+    def value(self, tensor: Tensor, target: Any, base: Any = None) -> None:
+        """Write a ``ValueInfoProto`` for a tensor.
+
+        Args:
+            tensor: the tensor.
+            target: the message, empty.
+            base: what once described the tensor here.
+        """
+        source = tensor._source
+        if base is None and isinstance(source, onnx.ValueInfoProto):
+            base = source
+        if base is not None:
+            target.CopyFrom(base)
+        if target.name != tensor._name or base is None:
+            target.name = tensor._name
+        if tensor._doc is not None and tensor._doc != _doc_of(source):
+            put(target, "doc_string", tensor._doc)
+        if base is not None and _as_read(tensor):
+            return
+        wanted = types.type_of(tensor)
+        if base is not None and types.same(types.decode_value(base), wanted):
+            return
+        if wanted is None:
+            target.ClearField("type")
+        else:
+            types.write(target.type, wanted)
+
+    def _value_info(self, graph: Graph, target: Any, ports: set[int]) -> None:
+        recorded = graph._record.value_info if graph._record is not None else []
+        done = set(ports)
+        if recorded:
+            present = {id(t) for node in graph.nodes for t in (*node._inputs, *node._outputs)} | ports
+            present.update(id(t) for t in self.owned[id(graph)])
+            for body_graph in walk.graphs(graph) if any(True for _ in graph.subgraphs()) else ():
+                present.update(id(t) for node in body_graph.nodes for t in node._inputs)
+                present.update(id(t) for t in body_graph.outputs)
+            for message, t in recorded:
+                if t is None:
+                    if message.name not in self._scopes[-1]:
+                        target.append(message)
+                elif id(t) in present:
+                    done.add(id(t))
+                    self.value(t, target.add(), message)
+        for node in graph.nodes:
+            for t in node._outputs:
+                if t._source is None and t._dtype is None and t._type == "tensor_type":
+                    continue  # nothing is known, or a shape alone, which runtimes refuse
+                if id(t) not in done and t._name:
+                    done.add(id(t))
+                    wanted = types.type_of(t)
+                    if wanted is not None and not (wanted.kind == "tensor_type" and wanted.dtype is None):
+                        self.value(t, target.add())
+
+    def _quantization(self, graph: Graph, target: Any) -> None:
+        assert graph._record is not None
+        present = {id(t) for t in self._scopes[-1].values()}
+        renamed = {tensor_data.name_of(t._values._source): t._name for t in graph._record.initializers if isinstance(t._values, LazyValues)}
+        for note, t in graph._record.quantization:
+            if t is not None and id(t) not in present:
+                continue
+            message = target.quantization_annotation.add()
+            message.CopyFrom(note)
+            if t is not None:
+                put(message, "tensor_name", t._name)
+            for entry in message.quant_parameter_tensor_names:
+                put(entry, "value", renamed.get(entry.value, entry.value))
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def nodes(self, graph: Graph, target: Any) -> None:
+        """Write a graph's nodes, in their order."""
+        append = target.append
+        for index, node in enumerate(graph.nodes):
+            source = node._source
+            if (
+                source is not None
+                and node._attrs is None
+                and node._facts is None
+                and source.op_type == node.op
+                and source.name == node.name
+                and (source.domain == node.domain or (node.domain is None and not source.HasField("domain")))
+                and [t._name for t in node._inputs] == source.input
+                and [t._name for t in node._outputs] == source.output
+            ):
+                append(source)
+            else:
+                self.node(node, target.add(), f"{graph_label(graph)} > node {index if not node.name else repr(node.name)} ({node.op})")
+
+    def node(self, node: Node, target: Any, where: str = "") -> None:
+        """Write a node into a ``NodeProto``."""
+        source = node._source
+        if source is not None:
+            target.CopyFrom(source)
+        for field, tensors in (("input", node._inputs), ("output", node._outputs)):
+            names = [t._name for t in tensors]
+            if getattr(target, field) != names:
+                target.ClearField(field)
+                getattr(target, field).extend(names)
+        put(target, "op_type", node.op)
+        put(target, "name", node.name)
+        if node.domain is None:
+            target.ClearField("domain")
+        elif source is None or not source.HasField("domain"):
+            target.domain = node.domain
+        else:
+            put(target, "domain", node.domain)
+        if node._facts is not None:
+            self._facts(node._facts, target)
+        if node._attrs is None:
+            return
+        former = {a.name: a for a in source.attribute} if source is not None else {}
+        target.ClearField("attribute")
+        for name, value in node._attrs.items():
+            message = target.attribute.add()
+            if name in former:
+                message.CopyFrom(former[name])
+            self._encoder.encode(message, name, value, where, self._empty(node, name))
+
+    def _empty(self, node: Node, name: str) -> Callable[[], int]:
+        return lambda: attributes.empty_list_type(node.op, node.domain, self.opset, name)
+
+    def _facts(self, facts: Mapping[str, Any], target: Any) -> None:
+        for field, value in facts.items():
+            if field == "metadata_props":
+                put_metadata(target, value)
+            elif field in target.DESCRIPTOR.fields_by_name:
+                put(target, field, value)
+            elif value:
+                raise GraphError(f"the installed onnx cannot store '{field}' of a node", fix="upgrade onnx")
+
+    # -- weights ----------------------------------------------------------------------------------
+
+    def weight(self, tensor: Any, target: Any) -> None:
+        """Write a constant, or a default of an input, into a ``TensorProto`` or ``SparseTensorProto``."""
+        name = tensor._name
+        if isinstance(tensor, Constant):
+            lazy = None if attributes._converted(tensor) else tensor.lazy
+            values = None if lazy is not None else tensor.values
+        else:
+            lazy = tensor._default if isinstance(tensor._default, LazyValues) else None
+            values = tensor._default
+        doc = tensor._doc if isinstance(tensor, Constant) else None
+        if lazy is not None:
+            self._original(lazy, target, name, doc)
+            return
+        assert isinstance(values, np.ndarray)
+        converted = tensor._export_dtype if isinstance(tensor, Constant) else None
+        self._array(values, converted, target, name)
+        former = tensor._source if tensor._source is not None else getattr(tensor._origin, "_source", None)
+        if isinstance(former, onnx.TensorProto):
+            put(target, "doc_string", former.doc_string)
+            if "metadata_props" in target.DESCRIPTOR.fields_by_name:
+                target.metadata_props.extend(former.metadata_props)
+        if doc is not None:
+            put(target, "doc_string", doc)
+
+    def _original(self, lazy: LazyValues, target: Any, name: str, doc: str | None) -> None:
+        source, region = lazy._source, lazy._region
+        if not isinstance(source, type(target)):
+            raise GraphError(f"tensor '{name}' holds a {type(source).__name__}, which is no {type(target).__name__}")
+        if tensor_data.is_sparse(source):
+            regions = region if isinstance(region, tuple) else (region, None)
+            target.CopyFrom(source)
+            named = target.values
+            for part, stored in ((target.values, regions[0]), (target.indices, regions[1])):
+                if stored is not None:
+                    tensor_data.bare(part)
+                    self._from_file(part, stored)
+        else:
+            self._copy_weight(source, target, region)
+            named = target
+        put(named, "name", name)
+        if doc is not None:
+            put(named, "doc_string", doc)
+
+    def _copy_weight(self, source: Any, target: Any, region: Any) -> None:
+        if region is not None:
+            target.CopyFrom(source)
+            tensor_data.bare(target)
+            self._from_file(target, region)
+        elif self.payloads is not None and source.ByteSize() > self.payload_from and source.HasField("raw_data") and not source.external_data:
+            target.Clear()
+            for field, value in source.ListFields():
+                if field.name == "raw_data":
+                    continue
+                if isinstance(value, (int, str, bytes)):
+                    setattr(target, field.name, value)
+                elif hasattr(value, "CopyFrom") and not hasattr(value, "extend"):
+                    getattr(target, field.name).CopyFrom(value)
+                else:
+                    getattr(target, field.name).extend(value)
+            raw = source.raw_data
+            self.payloads.append(Payload(target, raw, len(raw)))
+        else:
+            target.CopyFrom(source)
+
+    def _from_file(self, target: Any, region: Any) -> None:
+        if self.payloads is None or region.length <= self.inline_limit:
+            target.raw_data = region.read()
+        else:
+            target.ClearField("raw_data")
+            self.payloads.append(Payload(target, region, region.length))
+
+    def _array(self, values: np.ndarray[Any, Any], converted: Any, target: Any, name: str) -> None:
+        known = tensor_data.known_of(values, name)
+        wanted = dtypes.require(converted) if converted is not None else known
+        tensor_data.check_supported(wanted)
+        if wanted is not known:
+            values = tensor_data.cast(values, wanted, name)
+        target.Clear()
+        if self.payloads is None or wanted is dtypes.STRING or wanted.nbytes(values.size) <= self.payload_from:
+            tensor_data.write(target, values, wanted, name)
+            return
+        target.name = name
+        target.data_type = wanted.number
+        target.dims.extend(values.shape)
+        self.payloads.append(Payload(target, tensor_data.stored(values, wanted), wanted.nbytes(values.size)))
+
+    # -- functions --------------------------------------------------------------------------------
+
+    def function(self, function: Function, target: Any) -> None:
+        """Write a local function into a ``FunctionProto``; its weights become ``Constant`` nodes in front."""
+        record = function._record
+        base = record.source if record is not None and isinstance(record.source, onnx.FunctionProto) else None
+        if base is not None:
+            target.CopyFrom(base)
+        put(target, "name", function.name)
+        if target.domain != (function.domain or "") or base is None:
+            target.domain = function.domain or ""
+        put(target, "doc_string", function.doc_string)
+        self._facts({"overload": function.overload, "metadata_props": function.metadata_props}, target)
+        target.input.extend(t._name for t in function.inputs)
+        target.output.extend(t._name for t in function.outputs)
+        self._function_attributes(function, target, base)
+        self._plan(function)
+        weights = self.owned[id(function)]
+        self._enter(function, weights)
+        outer_opset, self.opset = self.opset, function.opset
+        for weight in weights:
+            self._constant_node(weight, target.node.add())
+        self.nodes(function, target.node)
+        self.opset = outer_opset
+        if record is not None and record.value_info:
+            present = {id(t) for node in function.nodes for t in (*node._inputs, *node._outputs)}
+            present.update(id(t) for t in (*function.inputs, *function.outputs))
+            for message, t in record.value_info:
+                if t is None or id(t) in present:
+                    self.value(t, target.value_info.add(), message) if t is not None else target.value_info.append(message)
+        self._scopes.pop()
+        used = used_domains(function)
+        if weights:
+            used.setdefault("")
+        write_opsets(target.opset_import, function, used)
+
+    def _function_attributes(self, function: Function, target: Any, base: Any) -> None:
+        required = [name for name, default in function.attrs.items() if default is None]
+        if list(target.attribute) != required:
+            target.ClearField("attribute")
+            target.attribute.extend(required)
+        given = {name: value for name, value in function.attrs.items() if value is not None}
+        former = {a.name: a for a in getattr(base, "attribute_proto", ())} if base is not None else {}
+        if not given and not former:
+            return
+        target.ClearField("attribute_proto")
+        for name, value in given.items():
+            message = target.attribute_proto.add()
+            if name in former:
+                message.CopyFrom(former[name])
+            self._encoder.encode(message, name, value, f"function '{function.domain}::{function.name}'")
+
+    def _constant_node(self, weight: Tensor, target: Any) -> None:
+        target.op_type = "Constant"
+        target.output.append(weight._name)
+        attribute = target.attribute.add()
+        sparse = isinstance(weight, Constant) and isinstance(weight.lazy, SparseValues) and not attributes._converted(weight)
+        attribute.name = "sparse_value" if sparse else "value"
+        attribute.type = onnx.AttributeProto.SPARSE_TENSOR if sparse else onnx.AttributeProto.TENSOR
+        self.weight(weight, attribute.sparse_tensor if sparse else attribute.t)
+
+
+def _doc_of(source: Any) -> str:
+    return str(source.doc_string) if isinstance(source, (onnx.ValueInfoProto, onnx.TensorProto)) else ""
+
+
+def _untyped(message: Any) -> bool:
+    kind = message.type.WhichOneof("value")
+    return kind is None or (kind == "tensor_type" and not message.type.tensor_type.elem_type)
+
+
+def _as_read(tensor: Tensor) -> bool:
+    """Say whether a tensor's type is still what its message says."""
+    if isinstance(tensor, Constant):
+        return tensor.lazy is not None and not attributes._converted(tensor) and tensor._source is None
+    if tensor._source is None:
+        return False
+    if tensor._dtype is _UNREAD and tensor._shape is _UNREAD and tensor._type is _UNREAD:
+        return True
+    return types.same(types.decode_value(tensor._source), types.type_of(tensor))
+
+
+def _clash(graph: Graph, first: Tensor, second: Tensor) -> GraphError:
+    def told(t: Tensor) -> str:
+        return f"{t}, produced by node '{t._inputs[0].name}' ({t._inputs[0].op})" if t._inputs else str(t)
+
+    return GraphError(
+        f"two different tensors are named '{first._name}': {told(first)}; {told(second)}", where=graph_label(graph),
+        fix="rename one of them, or run the unique-names pass",
+    )  # fmt: skip
+
+
+def used_weights(graph: Graph) -> Iterable[Tensor]:
+    """Give the weights that a graph itself uses, once for each use, in order of use; bodies are not searched."""
+    for t in graph.inputs:
+        if isinstance(t, Constant):
+            yield t
+    inputs = {id(t) for t in graph.inputs}
+    for node in graph.nodes:
+        for t in node._inputs:
+            if t.__class__ is Variable:
+                if t._default is not None and id(t) not in inputs and not t._inputs:
+                    yield t
+            elif isinstance(t, Constant):
+                yield t
+    for t in graph.outputs:
+        if isinstance(t, Constant):
+            yield t
+
+
+def in_recorded_order(weights: list[Tensor], record: Any) -> list[Tensor]:
+    """Give weights in the order of an import, those that nothing used then included; new ones come last."""
+    if record is None or not record.initializers:
+        return weights
+    here = {id(t) for t in weights} | {id(t) for t in record.unused}
+    known = [t for t in record.initializers if id(t) in here]
+    if len(known) == len(weights) and not record.unused:
+        return known
+    done = {id(t) for t in known}
+    return known + [t for t in weights if id(t) not in done]
+
+
+def has_twins(graph: Graph, functions: Iterable[Graph]) -> bool:
+    """Say whether distinct tensors of one name are used in one graph, at any depth."""
+    for root in (graph, *functions):
+        for g in walk.graphs(root):
+            seen: dict[str, Tensor] = {}
+            see = seen.setdefault
+            for t in (*g.inputs, *g.outputs):
+                if see(t._name, t) is not t and t._name:
+                    return True
+            for node in g.nodes:
+                for t in node._inputs:
+                    if see(t._name, t) is not t and t._name:
+                        return True
+                for t in node._outputs:
+                    if see(t._name, t) is not t and t._name:
+                        return True
+    return False
+
+
+def all_functions(graph: Graph) -> list[Function]:
+    """List the functions of a model, those that only bodies know about included."""
+    found = list(graph.functions)
+    keys = {f.key for f in found}
+    for body in graph.subgraphs(recursive=True):
+        if body._functions is graph._functions:
+            continue
+        for function in body._functions:
+            if function.key not in keys:
+                keys.add(function.key)
+                found.append(function)
+    return found
+
+
+def used_domains(graph: Graph) -> dict[str, None]:
+    """Give the domains of the nodes of a graph and its bodies, in order of first use, ONNX's own as ``""``."""
+    found: dict[Any, None] = {}
+    for g in walk.graphs(graph):
+        found.update(dict.fromkeys([node.domain for node in g.nodes]))
+    return dict.fromkeys("" if domain in ONNX_DOMAINS else str(domain) for domain in found)
+
+
+def write_opsets(target: Any, graph: Graph, used: Mapping[str, None]) -> None:
+    """Write the opset imports of a graph, and those that its nodes need beside them, into a repeated field."""
+    versions = graph.opset_versions()
+    wanted: list[tuple[str | None, int]] = []
+    present: set[str] = set()
+    for entry in graph.import_domains or ():
+        domain = "" if entry.domain in ONNX_DOMAINS else entry.domain
+        unset = hasattr(entry, "HasField") and not entry.HasField("domain")
+        wanted.append((None if unset else entry.domain, versions[domain]))
+        present.add(domain)
+    if "" not in present and ("" in used or not wanted or graph._opset != graph._opset_imported):
+        wanted.append(("", graph.opset))
+        present.add("")
+    wanted.extend((domain, 1) for domain in used if domain not in present)
+    if [(e.domain if e.HasField("domain") else None, e.version) for e in target] == wanted:
+        return
+    former = list(graph.import_domains or ())
+    kept = onnx.FunctionProto()
+    for at, (domain, version) in enumerate(wanted):
+        message = kept.opset_import.add()
+        if at < len(former) and isinstance(former[at], onnx.OperatorSetIdProto):
+            message.CopyFrom(former[at])
+        elif domain is not None:
+            message.domain = domain
+        put(message, "version", version)
+    del target[:]
+    target.extend(kept.opset_import)
