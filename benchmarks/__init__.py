@@ -1,0 +1,1 @@
+"""Measure load, save, copy, toposort, cleanup and fold against other tools: ``python -m benchmarks``."""
