@@ -50,6 +50,7 @@ class Editor:
         self._dead: set[int] = set()
         self._touched: dict[int, Graph] = {}
         self._names: Names | None = None
+        self._became: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor that took a public name is another object since
         self._adopt_graph(root)
 
     def _adopt_graph(self, root: Graph) -> None:
@@ -110,6 +111,8 @@ class Editor:
             old: the tensor to get rid of.
             new: the tensor that has the same values.
         """
+        while id(new) in self._became and self._became[id(new)][0] is new:
+            new = self._became[id(new)][1]
         if old is new:
             return
         for graph in list(self.listed_by(old)):
@@ -129,6 +132,7 @@ class Editor:
             old.to_constant(values)
             old._origin, old._export_dtype = origin, export
             move_consumers(new, old)
+            self._became[id(new)] = (new, old)
             return old
         producer = next((p for p in new._inputs if self.holder.get(id(p)) is graph), None)
         if producer is not None and not self.listed_by(new) and id(new) not in self._formal:
@@ -137,6 +141,7 @@ class Editor:
             _fill_type(old, new)
             producer._outputs[position] = old
             move_consumers(new, old)
+            self._became[id(new)] = (new, old)
             return old
         anchor = self._unproduce(old)
         identity = Node("Identity", name=self.names.fresh(f"{old.name}_identity"), inputs=[new], outputs=[old])
