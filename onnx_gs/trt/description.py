@@ -37,7 +37,7 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
-class Iterator_:
+class Iteration:
     """A tensor taken slice by slice along ``axis``."""
 
     tensor: str
@@ -72,7 +72,7 @@ class Loop:
     onnx: str | None
     trip_limits: tuple[TripLimit, ...]
     recurrences: tuple[Recurrence, ...]
-    iterators: tuple[Iterator_, ...]
+    iterators: tuple[Iteration, ...]
     outputs: tuple[LoopOutput, ...]
     layers: tuple[str, ...]
     inside: tuple[Loop | Conditional, ...] = ()
@@ -397,7 +397,7 @@ class Flow:
             paths.get(name),
             tuple(TripLimit(self.layers[k].kind.name, self._in(k)) for k in self.of(owner, "TRIP_LIMIT")),
             tuple(Recurrence(self._out(k), self._in(k), self._in(k, 1)) for k in self.of(owner, "RECURRENCE")),
-            tuple(Iterator_(self._out(k), self._in(k), int(self.layers[k].axis), bool(self.layers[k].reverse)) for k in self.of(owner, "ITERATOR")),
+            tuple(Iteration(self._out(k), self._in(k), int(self.layers[k].axis), bool(self.layers[k].reverse)) for k in self.of(owner, "ITERATOR")),
             tuple(outputs),
             self._names(self.members(owner)),
             inside,
