@@ -10,6 +10,7 @@ from onnx_gs.io import writer
 from onnx_gs.io.exporter import export_onnx, export_skeleton
 from onnx_gs.io.importer import import_model, import_onnx
 from onnx_gs.io.outline import outline, outline_stream
+from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ G = TypeVar("G", bound=Graph)
 _OPSETS_REQUIRED = 3
 
 
-def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Graph) -> Any:
+def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Graph, function_type: type[Any] = Function) -> Any:
     """Open a model: its structure is read, its weights stay in their files until their values are asked for.
 
     Args:
         path: the file, or a binary stream.
         graph_type: the class to build, ``Graph`` or a child of it.
+        function_type: the class of the local functions, ``Function`` or a child of it.
 
     Returns:
         The graph.
@@ -55,7 +57,7 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
         model, file = outline_stream(path)
         base_dir = None
     _check(model, name)
-    return import_model(model, graph_type=graph_type, base_dir=base_dir, source_file=file, owned=True)
+    return import_model(model, graph_type=graph_type, function_type=function_type, base_dir=base_dir, source_file=file, owned=True)
 
 
 def _check(model: onnx.ModelProto, name: str) -> None:
