@@ -1,0 +1,80 @@
+"""Options from the fields of a pass."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from onnx_gs.cli import options
+
+
+@dataclass(frozen=True)
+class Squeeze:
+    """Make things smaller.
+
+    Args:
+        limit: bytes above which nothing happens;
+            100%% of them count.
+        deep: go ``all`` the way.
+        careful: look twice.
+        how: the manner.
+        table: nothing that a command line can carry.
+    """
+
+    limit: int | None = 64
+    deep: bool = False
+    careful: bool = True
+    how: Literal["fast", "slow"] = "fast"
+    table: tuple[tuple[str, int], ...] = ()
+
+
+def parse(*arguments):
+    parser = argparse.ArgumentParser()
+    options.add_fields(parser, Squeeze)
+    return options.fields_given(parser.parse_args(arguments), Squeeze)
+
+
+def test_only_what_was_given_is_passed_on():
+    assert parse() == {}
+    assert parse("--limit", "2k", "--deep", "--no-careful", "--how", "slow") == {"limit": 2000, "deep": True, "careful": False, "how": "slow"}
+    assert parse("--limit", "none") == {"limit": None}
+
+
+def test_fields_of_other_types_are_no_options():
+    with pytest.raises(SystemExit):
+        parse("--table", "x")
+
+
+def test_named_fields_only():
+    parser = argparse.ArgumentParser()
+    options.add_fields(parser, Squeeze, ["deep"])
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--limit", "3"])
+
+
+def test_notes_come_from_the_docstring():
+    notes = options.field_notes(Squeeze)
+    assert notes["deep"] == "go all the way"
+    assert notes["limit"] == "bytes above which nothing happens; 100%% of them count"
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("4096", 4096), ("64k", 64_000), ("1.5M", 1_500_000), ("2GB", 2_000_000_000), ("None", None)])
+def test_sizes(text, value):
+    assert options.count(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "12x", "k", "1e3"])
+def test_bad_sizes(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no size"):
+        options.count(text)
+
+
+def test_pairs():
+    assert options.pair("batch=4") == ("batch", "4")
+    assert options.pair("a=b=c") == ("a", "b=c")
+    for text in ("batch", "=4"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            options.pair(text)
