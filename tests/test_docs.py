@@ -48,7 +48,8 @@ def test_docstrings(name, scratch):
         module = importlib.import_module(name)
     except onnx_gs.MissingExtraError as missing_extra:
         pytest.skip(str(missing_extra))
-    results = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    known = {kind: getattr(onnx_gs, kind) for kind in ("Constant", "Function", "Graph", "Node", "Variable") if not hasattr(module, kind)}
+    results = doctest.testmod(module, extraglobs=known, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert not results.failed
 
 

@@ -107,6 +107,8 @@ class _Door:
     """The library's module, loaded when a name of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python's own questions, such as `__wrapped__`, are none about the library
+            raise AttributeError(name)
         found = _load()
         if found is None:
             raise MissingExtraError("tensorrt", "tensorrt-rtx", "build or describe an engine")
