@@ -168,3 +168,18 @@ def _read_attribute(found: Any) -> Attribute:
             value = [v.decode() if isinstance(v, bytes) else v for v in value]
     kind = getattr(found.type, "value", found.type)
     return Attribute(found.name, int(kind), bool(found.required), value)
+
+
+def may_omit_output(node: Node, position: int, opset: int) -> bool:
+    """Say whether an output that nothing reads may be left out, so that neither the meaning nor the place of another changes.
+
+    Outputs of unknown operators may; so may the optional ones of ONNX's own. Required outputs, and those whose number has a meaning (of
+    ``Split``, ``If``, ``Loop``), may not.
+    """
+    if domains.canonical(node.domain) not in domains.STANDARD:
+        return True
+    known = find(node.op, opset if node.is_onnx else onnx.defs.onnx_opset_version(), "") if node.is_onnx else None
+    if known is None:
+        return True
+    formal = known.output(position)
+    return formal is not None and formal.is_optional

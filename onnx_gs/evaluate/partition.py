@@ -1,0 +1,218 @@
+"""Evaluate nodes one after another, in this process where that is exact, else in sessions of many; isolate those that fail."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_gs.analysis import constness
+from onnx_gs.errors import EvaluationError, MissingExtraError, OnnxGsError
+from onnx_gs.evaluate import numpy_kernels, onnxruntime
+from onnx_gs.ir.tensor import Constant
+from onnx_gs.ops import traits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from onnx_gs.ir import Graph, Node, Tensor
+
+LOGGER = logging.getLogger("onnx_gs")
+#: Nodes that share one session: setting one up costs as much as evaluating a few small nodes, and what it computes is all in memory at once.
+BATCH = 64
+#: No single result is computed that takes more bytes than this.
+MOST_BYTES = 1 << 31
+#: Seconds after which a loop is given up.
+LOOP_LIMIT_S = 60.0
+
+
+class Evaluation:
+    """Values of tensors that depend on constants only, computed in the order in which nodes are added.
+
+    A node that cannot be evaluated is reported, by itself; what depends on it has no value, everything else does.
+
+    Args:
+        graph: gives opset versions and functions; the graph that holds the nodes, or one with the same.
+        fails: called with each node that cannot be evaluated, and the error.
+        done: called with each node whose outputs got their values.
+    """
+
+    def __init__(self, graph: Graph, fails: Callable[[Node, OnnxGsError], None], done: Callable[[Node], None] | None = None) -> None:
+        """Start with no values."""
+        self.graph = graph
+        self.values: dict[int, Any] = {}
+        self._tensors: dict[int, Tensor] = {}  # keeps ids valid
+        self._fails, self._done = fails, done
+        self._pending: list[tuple[Node, list[Tensor]]] = []
+        self._awaited: set[int] = set()
+        self._without_runtime = False
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is constant, has a value, or is about to get one."""
+        return isinstance(tensor, Constant) or id(tensor) in self.values or id(tensor) in self._awaited
+
+    def value(self, tensor: Tensor) -> Any:
+        """Give the value of a tensor; None where it has none.
+
+        Raises:
+            OnnxGsError: a weight cannot be read.
+        """
+        if isinstance(tensor, Constant):
+            return constness.exported(tensor)
+        if id(tensor) in self._awaited:
+            self.flush()
+        return self.values.get(id(tensor))
+
+    def forget(self, tensor: Tensor) -> None:
+        """Free the value of a tensor that is read no more."""
+        self.values.pop(id(tensor), None)
+
+    def add(self, node: Node, captured: Sequence[Tensor] = (), *, is_call: bool = False) -> None:
+        """Evaluate a node, now or with the next session.
+
+        Args:
+            node: all that it reads is known.
+            captured: what its bodies read from outside.
+            is_call: whether it calls a local function.
+        """
+        reads = [t for t in (*node._inputs, *captured) if t._name]
+        if not is_call and node.is_onnx and numpy_kernels.handles(node.op) and not any(id(t) in self._awaited for t in reads):
+            try:
+                found = self._compute(node)
+            except OnnxGsError as error:
+                self._fails(node, error)
+                return
+            if found is not None:
+                self._keep(node, found)
+                return
+        for t in node._outputs:
+            if t._name:
+                self._awaited.add(id(t))
+                self._tensors[id(t)] = t
+        self._pending.append((node, reads))
+        if len(self._pending) >= BATCH:
+            self.flush()
+
+    def _compute(self, node: Node) -> list[Any] | None:
+        inputs = [self.value(t) if t._name else None for t in node._inputs]
+        if any(not (x is None or isinstance(x, np.ndarray)) for x in inputs):
+            return None
+        size = _least_bytes(node, inputs)
+        if size > MOST_BYTES:
+            raise EvaluationError(f"the result would take {size} bytes")
+        return numpy_kernels.evaluate(node, self.graph.opset, inputs)
+
+    def _keep(self, node: Node, found: Sequence[Any]) -> None:
+        for t, value in zip(node._outputs, found):
+            if t._name:
+                self.values[id(t)] = value
+                self._tensors[id(t)] = t
+        if self._done is not None:
+            self._done(node)
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Evaluate what waits for a session."""
+        pending, self._pending, self._awaited = self._pending, [], set()
+        work = [pending] if pending else []
+        while work:
+            batch = self._alive(work.pop())
+            if not batch:
+                continue
+            try:
+                self._run(batch)
+            except OnnxGsError as error:
+                if len(batch) == 1:
+                    self._give_up(batch[0][0], error)
+                    continue
+                work.extend(reversed(_split(batch, getattr(error, "node", None))))
+
+    def _alive(self, batch: list[tuple[Node, list[Tensor]]]) -> list[tuple[Node, list[Tensor]]]:
+        """Leave out nodes that depend on what has no value."""
+        made: set[int] = set()
+        kept = []
+        for node, reads in batch:
+            if all(isinstance(t, Constant) or id(t) in self.values or id(t) in made for t in reads):
+                kept.append((node, reads))
+                made.update(id(t) for t in node._outputs)
+        return kept
+
+    def _run(self, batch: list[tuple[Node, list[Tensor]]]) -> None:
+        if len(batch) == 1 or any(node.op in traits.DIVIDING for node, _ in batch):
+            batch = self._by_kernels(batch)  # what went to a session only because of what it waited for
+            if not batch:
+                return
+        nodes = [node for node, _ in batch]
+        if self._without_runtime:
+            raise EvaluationError("onnxruntime is not installed")
+        made = {id(t) for node in nodes for t in node._outputs}
+        feeds: dict[int, tuple[Tensor, Any]] = {}
+        for _, reads in batch:
+            for t in reads:
+                if id(t) not in made and not isinstance(t, Constant):
+                    feeds[id(t)] = (t, self.values[id(t)])
+        outputs = [t for node in nodes for t in node._outputs if t._name]
+        loops = any(node._attrs and node.has_body or node.domain for node in nodes)
+        try:
+            session = onnxruntime.nodes_session(self.graph, nodes, list(feeds.values()), outputs)
+        except MissingExtraError as error:
+            self._without_runtime = True
+            LOGGER.warning("%s; only what this package computes itself is folded", error.what)
+            raise
+        found = dict(zip(map(id, outputs), session.compute(list(feeds.values()), outputs, LOOP_LIMIT_S if loops else None)))
+        for node in nodes:
+            self._keep(node, [found.get(id(t)) for t in node._outputs])
+
+    def _by_kernels(self, batch: list[tuple[Node, list[Tensor]]]) -> list[tuple[Node, list[Tensor]]]:
+        """Evaluate in this process what can be by now; integer divisions are checked here and nowhere else.
+
+        Raises:
+            EvaluationError: a division may end the process, and is not alone in the batch to be given up by itself.
+        """
+        left = []
+        waiting: set[int] = set()
+        for node, reads in batch:
+            ready = not any(id(t) in waiting for t in reads)
+            found = self._compute(node) if ready and node.is_onnx and numpy_kernels.handles(node.op) else None
+            if found is not None:
+                self._keep(node, found)
+                continue
+            if node.is_onnx and node.op in traits.DIVIDING and not ready:
+                error = onnxruntime.NodeError("a division waits for its operands")
+                error.node = node
+                raise error
+            left.append((node, reads))
+            waiting.update(id(t) for t in node._outputs)
+        return left
+
+    def _give_up(self, node: Node, error: OnnxGsError) -> None:
+        self._fails(node, error)
+
+
+def _split(batch: list[tuple[Node, list[Tensor]]], culprit: Node | None) -> list[list[tuple[Node, list[Tensor]]]]:
+    """Part a batch around the node that failed, else into halves; every part is smaller, so this ends."""
+    at = next((i for i, (node, _) in enumerate(batch) if node is culprit), None)
+    if at is None:
+        half = len(batch) // 2
+        return [batch[:half], batch[half:]]
+    return [part for part in (batch[:at], batch[at : at + 1], batch[at + 1 :]) if part]
+
+
+def _least_bytes(node: Node, inputs: Sequence[Any]) -> int:
+    """Estimate the bytes of a result where it may be much larger than the inputs; 0 where it is not or is only a view."""
+    arrays = [x for x in inputs if x is not None]
+    if node.op in traits.BROADCASTING and arrays:
+        try:
+            return math.prod(np.broadcast_shapes(*(x.shape for x in arrays))) * max(x.dtype.itemsize for x in arrays)
+        except ValueError:
+            return 0
+    if node.op == "Tile" and len(arrays) == 2:
+        return int(arrays[0].nbytes) * math.prod(int(v) for v in arrays[1].reshape(-1))
+    if node.op == "Gather" and len(arrays) == 2 and arrays[0].ndim:
+        return int(arrays[0].nbytes) // max(1, min(arrays[0].shape)) * arrays[1].size
+    if node.op == "Range" and len(arrays) == 3 and all(x.size == 1 and x.dtype.kind == "i" for x in arrays) and arrays[2].item():
+        return abs(int(arrays[1].item()) - int(arrays[0].item())) // abs(int(arrays[2].item())) * 8
+    return 0
