@@ -45,6 +45,7 @@ class Report:
     """
 
     root: Graph
+    shared: dict[str, Any] = field(default_factory=dict, repr=False)  # what passes of one run share, such as facts about shapes
     rewritten: list[Entry] = field(default_factory=list)
     declined: list[Entry] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
