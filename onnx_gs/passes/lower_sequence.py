@@ -102,7 +102,7 @@ class _Lowering:
                     self._read(graph, node)
         self.edit.commit()
         if self.report.changed != before:
-            sweep(self.edit, self.tracker, {id(node) for _, node in self.shop.made})
+            sweep(self.edit, self.tracker.holds, {id(node) for _, node in self.shop.made})
 
     def _read(self, graph: Graph, node: Node) -> None:
         seq = self.tracker.known.get(id(node.inputs[0]))

@@ -1,25 +1,29 @@
-"""Taking out what makes sequences that nothing reads any more: nodes, outputs of an ``If``, values that a ``Loop`` carries."""
+"""Taking out what makes sequences or optionals that nothing reads any more: nodes, outputs of an ``If``, values that a ``Loop`` carries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onnx_gs.analysis.loops import LoopParts
 from onnx_gs.ir import walk
-from onnx_gs.passes.sequence_tracking import MAKERS
+from onnx_gs.passes.sequence_tracking import MAKERS as SEQUENCE_MAKERS
+
+MAKERS = SEQUENCE_MAKERS | {"Optional"}
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node, Tensor
     from onnx_gs.ir.edit import Editor
-    from onnx_gs.passes.sequence_tracking import Tracker
+
+Holds = Callable[["Tensor"], bool]
 
 
-def sweep(edit: Editor, tracker: Tracker, made: set[int]) -> None:
-    """Remove sequences that nothing reads; the editor's edits are to be committed before, and after.
+def sweep(edit: Editor, holds: Holds, made: set[int]) -> None:
+    """Remove sequences and optionals that nothing reads; the editor's edits are to be committed before, and are after.
 
     Args:
         edit: the editor of the model.
-        tracker: says what is a sequence.
+        holds: says whether a tensor stands for a sequence or an optional.
         made: ids of further nodes that may go where nothing uses them.
     """
     changed = True
@@ -28,25 +32,25 @@ def sweep(edit: Editor, tracker: Tracker, made: set[int]) -> None:
         for graph in reversed(list(walk.graphs(edit.root))):
             for node in reversed(graph.nodes):
                 if not edit.is_removed(node):
-                    changed |= _sweep_node(edit, tracker, made, graph, node)
+                    changed |= _sweep_node(edit, holds, made, graph, node)
         edit.commit()
 
 
-def _sweep_node(edit: Editor, tracker: Tracker, made: set[int], graph: Graph, node: Node) -> bool:
+def _sweep_node(edit: Editor, holds: Holds, made: set[int], graph: Graph, node: Node) -> bool:
     if not node.is_onnx and id(node) not in made:
         return False
     unused = [k for k, t in enumerate(node.outputs) if not edit.is_used(t)]
-    passes_on = node.op in MAKERS or id(node) in made or (node.op == "Identity" and tracker.holds(node.inputs[0]))
+    passes_on = node.op in MAKERS or id(node) in made or (node.op == "Identity" and holds(node.inputs[0]))
     if passes_on and len(unused) == len(node.outputs):
         edit.remove(graph, node)
         return True
     if node.op == "If":
-        gone = [k for k in unused if tracker.holds(node.outputs[k])]
+        gone = [k for k in unused if holds(node.outputs[k])]
         if gone:
             _drop_if_outputs(edit, graph, node, gone)
         return bool(gone)
     if node.op == "Loop":
-        return _sweep_loop(edit, tracker, node)
+        return _sweep_loop(edit, holds, node)
     return False
 
 
@@ -58,12 +62,10 @@ def _drop_if_outputs(edit: Editor, graph: Graph, node: Node, gone: list[int]) ->
         edit.remove(graph, node)
 
 
-def _sweep_loop(edit: Editor, tracker: Tracker, node: Node) -> bool:
+def _sweep_loop(edit: Editor, holds: Holds, node: Node) -> bool:
     parts = LoopParts(node)
-    for k in reversed(range(parts.carried)):
-        if tracker.holds(parts.state_in(k)) and not edit.is_used(parts.final(k)) and _drop_state(edit, parts, k):
-            return True
-    return False
+    idle = [k for k in range(parts.carried) if holds(parts.state_in(k)) and not edit.is_used(parts.final(k))]
+    return any(_drop_state(edit, parts, k) for k in idle)
 
 
 def _drop_state(edit: Editor, parts: LoopParts, index: int) -> bool:
