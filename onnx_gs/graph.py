@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from onnx_gs import ir
 from onnx_gs.io import files
@@ -228,11 +228,11 @@ def _warn_about_functions(recurse_functions: bool) -> None:
         ir.graph.LOGGER.warning("recurse_functions has no meaning for one function; call the method on the graph")
 
 
-def load(path: str | os.PathLike[str]) -> Graph:
+def load(path: str | os.PathLike[str] | IO[bytes]) -> Graph:
     """Open a model file. Weights stay on disk until they are read.
 
     Args:
-        path: a ``.onnx`` file; external data is looked for in its folder.
+        path: a ``.onnx`` file, or a binary stream; external data is looked for in the file's folder.
 
     Raises:
         ModelFileError: the file cannot be read, is no ONNX model, or external data is missing or not allowed.
