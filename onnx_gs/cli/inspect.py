@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     """Show the model."""
     graph = models.read(options.model, session)
-    result = describe(graph, weights=None if options.weights else WEIGHTS, nodes=options.nodes)
+    result = describe(graph, largest=None if options.weights else WEIGHTS, nodes=options.nodes)
     if options.model != "-":
         result["bytes"] = Path(options.model).stat().st_size
     session.put(result=result)
@@ -42,12 +42,12 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def describe(graph: Graph, *, weights: int | None = WEIGHTS, nodes: bool = False) -> dict[str, Any]:
+def describe(graph: Graph, *, largest: int | None = WEIGHTS, nodes: bool = False) -> dict[str, Any]:
     """Give the facts about a model as plain data.
 
     Args:
         graph: the model's graph.
-        weights: how many weights to list, largest first; None for all.
+        largest: how many weights to list, the largest first; None for all.
         nodes: list every node.
     """
     from onnx_gs.ir import show as labels, walk
@@ -55,7 +55,7 @@ def describe(graph: Graph, *, weights: int | None = WEIGHTS, nodes: bool = False
     places = labels.Places(graph)
     every = list(walk.nodes(graph, functions=True))
     ops = Counter((node.domain or "ai.onnx", node.op) for _, node in every)
-    stored = sorted(_weights(graph), key=lambda w: -int(w["bytes"]))
+    stored = sorted(weights(graph), key=lambda w: -int(w["bytes"]))
     facts: dict[str, Any] = {
         "name": graph.name,
         "ir_version": graph.ir_version,
@@ -69,7 +69,7 @@ def describe(graph: Graph, *, weights: int | None = WEIGHTS, nodes: bool = False
         "functions": [{"domain": f.domain, "name": f.name, **_extent(f)} for f in graph.functions],
         "weight_count": len(stored),
         "weight_bytes": sum(w["bytes"] for w in stored),
-        "weights": stored if weights is None else stored[:weights],
+        "weights": stored if largest is None else stored[:largest],
     }
     if nodes:
         facts["nodes"] = [_node(places, owner, node) for owner, node in every]
@@ -79,7 +79,7 @@ def describe(graph: Graph, *, weights: int | None = WEIGHTS, nodes: bool = False
 def _value(tensor: Tensor) -> dict[str, Any]:
     fact: dict[str, Any] = {"name": tensor.name, "dtype": _dtype(tensor), "shape": None if tensor.shape is None else list(tensor.shape)}
     if getattr(tensor, "type", "tensor_type") != "tensor_type":
-        fact["type"] = tensor.type.removesuffix("_type")  # type: ignore[attr-defined]
+        fact["type"] = tensor.type.removesuffix("_type")
     if getattr(tensor, "default", None) is not None:
         fact["has_default"] = True
     return fact
@@ -126,7 +126,7 @@ def _attribute(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
-def _weights(graph: Graph) -> list[dict[str, Any]]:
+def weights(graph: Graph) -> list[dict[str, Any]]:
     """List every weight once: initializers, also unused ones, and the tensors in ``Constant`` nodes."""
     from onnx_gs.ir import Constant, walk
 
@@ -158,6 +158,7 @@ def _weight(tensor: Constant, where: str) -> dict[str, Any]:
 
 def show(result: dict[str, Any], session: Session, path: str) -> None:
     """Print the facts as tables."""
+    rows: list[tuple[Any, ...]]
     opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())
     session.say(f"{path}: graph '{result['name']}'" + (f", {size(result['bytes'])}" if "bytes" in result else ""), style="bold")
     session.say(f"IR version {result['ir_version']}, opsets {opsets}" + (f", made by {result['producer']}" if result["producer"] else ""))

@@ -127,4 +127,5 @@ def _reader(hint: Any) -> Callable[[str], Any] | type | None:
         return count if int in kinds else _reader(kinds[0]) if len(kinds) == 1 else None
     if typing.get_origin(hint) is typing.Literal:
         return str
-    return {bool: bool, int: count, float: float, str: str}.get(hint)
+    readers: dict[Any, Callable[[str], Any] | type] = {bool: bool, int: count, float: float, str: str}
+    return readers.get(hint)
