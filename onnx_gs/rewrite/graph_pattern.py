@@ -285,6 +285,7 @@ class _Matcher:
     def match(self, start: Node) -> _Match | None:
         steps = self.flat.steps
         nodes: list[Node | None] = [None] * len(steps)
+        taken: set[int] = set()
         tensors: dict[int, Tensor] = {}
         undo: list[list[int]] = []
         choices: list[Iterator[Node]] = [iter((start,))]
@@ -293,13 +294,15 @@ class _Matcher:
             if len(undo) > depth:  # coming back to this depth: take its last choice back
                 for t in undo.pop():
                     del tensors[t]
+                taken.discard(id(nodes[self.plan[depth][0]]))
                 nodes[self.plan[depth][0]] = None
             step_at = self.plan[depth][0]
             added = None
             for candidate in choices[-1]:
-                added = self._try(steps[step_at], candidate, tensors, nodes)
+                added = self._try(steps[step_at], candidate, tensors, taken)
                 if added is not None:
                     nodes[step_at] = candidate
+                    taken.add(id(candidate))
                     break
             if added is None:
                 choices.pop()
@@ -322,11 +325,11 @@ class _Matcher:
         unique = {id(n): n for n in tensors[t].outputs if len(n.inputs) > k and n.inputs[k] is tensors[t]}
         return iter(list(unique.values()))
 
-    def _try(self, step: _Step, node: Node, tensors: dict[int, Tensor], nodes: list[Node | None]) -> list[int] | None:
+    def _try(self, step: _Step, node: Node, tensors: dict[int, Tensor], taken: set[int]) -> list[int] | None:
         """Assign a node to a step; give the tensor numbers that this fixed, or None if it does not fit."""
         if id(node) not in self.present or node.op != step.op or len(node.inputs) != len(step.inputs) or len(node.outputs) != len(step.outputs):
             return None
-        if any(taken is node for taken in nodes):
+        if id(node) in taken:
             return None
         added: list[int] = []
         for numbers, actual in ((step.inputs, node.inputs), (step.outputs, node.outputs)):

@@ -165,7 +165,8 @@ def test_copy_of_a_body_takes_captures_by_name(nested: Graph) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))])
 def test_copies_are_equal_and_disjoint(nested: Graph, duplicate: Any) -> None:
-    nested.functions.append(Function("F", nodes=[Node("Neg", inputs=[Variable("a")], outputs=[Variable("b")])]))
+    a, b = Variable("a"), Variable("b")
+    nested.functions.append(Function("F", nodes=[Node("Neg", inputs=[a], outputs=[b])], inputs=[a], outputs=[b]))
     twin = duplicate(nested)
     assert twin == nested
     assert isomorphic(twin, nested)

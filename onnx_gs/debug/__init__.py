@@ -1,0 +1,1 @@
+"""Finding the culprit: cut a part out, record its real inputs, bisect, compare, explain differences."""

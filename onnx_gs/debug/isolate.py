@@ -1,0 +1,252 @@
+"""Cut a part out of a model, as a model of its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from onnx_gs.analysis import shape_inference
+from onnx_gs.debug.selection import Index, around as _around
+from onnx_gs.errors import GraphValueError
+from onnx_gs.ir import scopes, walk
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.copying import Twins, _copy_nodes
+from onnx_gs.ir.tensor import Constant, Tensor, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
+    from onnx_gs.rewrite.graph_pattern import PatternMapping
+
+LOGGER = logging.getLogger("onnx_gs")
+
+
+def isolate(
+    graph: Graph,
+    inputs: Iterable[str | Tensor | Node] = (),
+    outputs: Iterable[str | Tensor | Node] = (),
+    *,
+    nodes: Iterable[str | Node] = (),
+    op: str | None = None,
+    around: str | Tensor | Node | None = None,
+    hops: int = 1,
+    match: PatternMapping | None = None,
+    name: str | None = None,
+) -> Graph:
+    """Give a graph of its own with the part of a model between some tensors; the model stays as it is.
+
+    The part keeps functions, opsets and metadata; its weights stay where they are, on disk too. What it needs from outside becomes an input, with
+    dtype and shape: captured values and loop variables where the part lies inside a body, and inputs of the model that were not cut off. A
+    weight named as an input becomes an input.
+
+    Args:
+        graph: the model.
+        inputs: where the part begins: tensors (object, name, or path ``node > body > name``); a node means what it reads. Empty: the model's inputs.
+        outputs: where it ends, all in one graph or body; a node means what it produces. Empty: the model's outputs.
+        nodes: instead of inputs and outputs: just these nodes, of one graph or body.
+        op: instead: all nodes of this operator in the main graph.
+        around: instead: the nodes within ``hops`` edges of this node or tensor.
+        hops: how far ``around`` reaches.
+        match: instead: the nodes of a pattern's match.
+        name: of the new graph.
+
+    Raises:
+        GraphValueError: something named is not there, or the outputs lie in different bodies.
+
+    Example:
+        >>> import numpy as np
+        >>> import onnx_gs as gs
+        >>> x, h, y = (gs.Variable(n, np.float32, (2,)) for n in "xhy")
+        >>> graph = gs.Graph([gs.Node("Neg", inputs=[x], outputs=[h]), gs.Node("Abs", inputs=[h], outputs=[y])], [x], [y])
+        >>> part = isolate(graph, inputs=["h"], outputs=["y"])
+        >>> [n.op for n in part.nodes], [t.name for t in part.inputs]
+        (['Abs'], ['h'])
+    """
+    index = Index(graph)
+    if nodes or op is not None or around is not None or match is not None:
+        home, chosen = _chosen_nodes(index, list(nodes), op, around, hops, match)
+        ends, starts = _border(index, home, chosen)
+        inputs_given = True
+    else:
+        wanted_outputs, wanted_inputs = list(outputs), list(inputs)
+        ends = [f for o in wanted_outputs for f in index.tensors(o, outputs=True)] if wanted_outputs else [index.find(t) for t in graph.outputs]
+        starts = [f.tensor for i in wanted_inputs for f in index.tensors(i, outputs=False) if f.tensor is not None]
+        inputs_given = bool(wanted_inputs)
+        home = _one_home(index, [(f.graph, f.tensor) for f in ends if f.tensor is not None])
+        ends = [f.tensor for f in ends if f.tensor is not None]  # type: ignore[misc]
+        chosen = None
+    return _extract(index, home, list(starts), list(ends), inputs_given=inputs_given, only=chosen, name=name)  # type: ignore[arg-type]
+
+
+def _chosen_nodes(
+    index: Index, nodes: list[str | Node], op: str | None, around: str | Tensor | Node | None, hops: int, match: PatternMapping | None
+) -> tuple[Graph, list[Node]]:
+    if around is not None:
+        return _around(index, around, hops)
+    if op is not None:
+        chosen = [n for n in index.root.nodes if n.op == op]
+        if not chosen:
+            raise GraphValueError(f"the main graph has no '{op}' node", fix="give nodes= by path for nodes inside bodies")
+        return index.root, chosen
+    if match is not None:
+        return index.root, _matched(match)
+    found = [index.find(n) for n in nodes]
+    picked = {id(f.node): f.node for f in found if f.node is not None}
+    for f in found:
+        if f.tensor is not None:
+            picked.update((id(n), n) for n in f.tensor._inputs)
+    homes = {id(index.holder[key]): index.holder[key] for key in picked}
+    if len(homes) != 1:
+        raise GraphValueError("the nodes lie in different bodies", fix="give nodes of one graph or body")
+    home = next(iter(homes.values()))
+    return home, [n for n in home.nodes if id(n) in picked]
+
+
+def _matched(match: PatternMapping) -> list[Node]:
+    if match.node is not None:
+        return [match.node]
+    return [node for inner in match.values() for node in _matched(inner)]
+
+
+def _border(index: Index, home: Graph, chosen: list[Node]) -> tuple[list[Tensor], list[Tensor]]:
+    """Give what leaves a set of nodes, and what enters it."""
+    inside = {id(n) for n in chosen}
+    for node in chosen:
+        inside.update(id(n) for body in walk.nested(node) if node._attrs for n in body.nodes)
+    listed = {id(t) for g in walk.graphs(index.root) for t in g.outputs}
+    made = {id(t) for n in chosen for t in n._outputs}
+    ends = [t for n in chosen for t in n._outputs if t._name and (id(t) in listed or not t._outputs or any(id(u) not in inside for u in t._outputs))]
+    starts: dict[int, Tensor] = {}
+    for node in chosen:
+        for t in (*node._inputs, *(scopes.node_captures(node) if node._attrs else ())):
+            if t._name and id(t) not in made and not isinstance(t, Constant):
+                starts.setdefault(id(t), t)
+    return ends, list(starts.values())
+
+
+def _one_home(index: Index, ends: Sequence[tuple[Graph, Tensor]]) -> Graph:
+    computed = {id(g): g for g, t in ends if not isinstance(t, Constant)}
+    if len(computed) > 1:
+        places = "; ".join(index.places.graph(g) for g in computed.values())
+        raise GraphValueError(f"the outputs lie in different bodies: {places}", fix="give outputs of one graph or body")
+    return next(iter(computed.values()), index.root)
+
+
+def _extract(index: Index, home: Graph, starts: list[Tensor], ends: list[Tensor], *, inputs_given: bool, only: list[Node] | None, name: str | None) -> Graph:
+    captured = scopes.all_captures(home)
+    stop = {id(t) for t in starts}
+    needed, entering = _needed(index, home, stop, ends, captured, only)
+    unlisted = [t for t in entering if id(t) not in stop]
+    if inputs_given and unlisted:
+        LOGGER.info("the part also needs %s, which become inputs", [t.name for t in unlisted])
+    used = {id(t) for t in entering}
+    order = starts if inputs_given else [t for t in index.root.inputs if home is index.root and (id(t) in used or id(t) in {id(e) for e in ends})]
+    borders = list({id(t): t for t in [*order, *unlisted]}.values())
+    _fill_types(index.root, [*borders, *ends])
+    with collector_paused():
+        return _copy_part(index.root, home, needed, borders, ends, name)
+
+
+def _needed(
+    index: Index, home: Graph, stop: set[int], ends: list[Tensor], captured: dict[int, list[Tensor]], only: list[Node] | None
+) -> tuple[list[Node], list[Tensor]]:
+    """Give the nodes that the ends depend on, in order, and the tensors that enter them from outside."""
+    allowed = None if only is None else {id(n) for n in only}
+    taken: dict[int, Node] = {}
+    entering: dict[int, Tensor] = {}
+    pending = list(reversed(ends))
+    seen: set[int] = set()
+    while pending:
+        t = pending.pop()
+        if id(t) in seen or not t._name:
+            continue
+        seen.add(id(t))
+        if id(t) in stop:
+            entering[id(t)] = t
+            continue
+        producers = [p for p in t._inputs if index.holder.get(id(p)) is home and (allowed is None or id(p) in allowed)]
+        if not producers:
+            if not isinstance(t, Constant):
+                entering[id(t)] = t
+            continue
+        for producer in producers:
+            if id(producer) not in taken:
+                taken[id(producer)] = producer
+                pending.extend(producer._inputs)
+                pending.extend(captured.get(id(producer), ()))
+    return [n for n in home.nodes if id(n) in taken], list(entering.values())
+
+
+def _fill_types(root: Graph, borders: list[Tensor]) -> None:
+    missing = [t for t in borders if isinstance(t, Variable) and t.type == "tensor_type" and (t.dtype is None or t.shape is None)]
+    if not missing:
+        return
+    shape_inference.infer(root)
+    for t in missing:
+        if t.dtype is None:
+            LOGGER.warning("the dtype of '%s' cannot be inferred; set it before the part is saved", t.name)
+
+
+def _copy_part(root: Graph, home: Graph, nodes: list[Node], borders: list[Tensor], ends: list[Tensor], name: str | None) -> Graph:
+    local = {id(t) for n in nodes for t in n._outputs}
+    for node in nodes:
+        for body in walk.nested(node) if node._attrs else ():
+            local.update(scopes.locals_of(body))
+    twins = Twins(None, local)
+    for t in borders:
+        twins.made[id(t)] = _as_input(t)
+    part = type(root)(name=name or f"{root.name}_part", doc_string=root.doc_string, opset=root.opset, ir_version=root.ir_version,
+                      producer_name=root.producer_name, producer_version=root.producer_version)  # fmt: skip
+    part._import_domains = list(root._import_domains) if isinstance(root._import_domains, list) else root._import_domains
+    part._opset_imported = root._opset_imported
+    part.metadata_props = dict(root.metadata_props)
+    part.model = root.model.copy() if root.model is not None else None
+    shell = object.__new__(type(home))
+    shell.__dict__.update(home.__dict__)
+    shell.nodes = nodes
+    part.nodes = _copy_nodes(shell, twins)
+    part.inputs = [twins(t) for t in borders]
+    part.outputs = [twins(t) for t in ends]
+    _pass_through(part)
+    part._functions = _used_functions(root, nodes)
+    for body in part.subgraphs(recursive=True):
+        body._functions = part._functions
+    return part
+
+
+def _as_input(t: Tensor) -> Variable:
+    if isinstance(t, Constant):
+        return Variable(t._name, t.dtype, list(t.shape))
+    new = t.copy()
+    new._default = None
+    return new  # type: ignore[return-value]
+
+
+def _pass_through(part: Graph) -> None:
+    """An output that is an input too gets an Identity, as not every runtime takes it as it is."""
+    from onnx_gs.ir.node import Node
+
+    given = {id(t) for t in part.inputs}
+    for at, t in enumerate(part.outputs):
+        if id(t) in given:
+            out = Variable(f"{t.name}_out", t.dtype, t.shape)
+            part.nodes.append(Node("Identity", inputs=[t], outputs=[out]))
+            part.outputs[at] = out
+
+
+def _used_functions(root: Graph, nodes: list[Node]) -> list:  # type: ignore[type-arg]
+    """List the functions that nodes call, also through other functions and bodies, in the model's order."""
+    by_key = {f.key: f for f in root.functions}
+    used: set[tuple[str, str, str]] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        for body in walk.nested(node) if node._attrs else ():
+            pending.extend(body.nodes)
+        key = (node.domain or "", node.op, node.overload if by_key else "")
+        if key in by_key and key not in used:
+            used.add(key)
+            pending.extend(by_key[key].nodes)
+    return [f for f in root.functions if f.key in used]
