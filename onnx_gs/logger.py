@@ -162,7 +162,13 @@ class Logger:
         raise OnnxGsError(message() if callable(message) else str(message))
 
 
-class _StandardOutput(logging.StreamHandler[Any]):
+if TYPE_CHECKING:
+    _StreamHandler = logging.StreamHandler[Any]
+else:
+    _StreamHandler = logging.StreamHandler  # takes no type before Python 3.11
+
+
+class _StandardOutput(_StreamHandler):
     """Write to whatever ``sys.stdout`` is when the message comes."""
 
     def __init__(self) -> None:
