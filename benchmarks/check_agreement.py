@@ -1,0 +1,148 @@
+"""How well ``check`` agrees with TensorRT's own builder.
+
+    python benchmarks/check_agreement.py FOLDER... [--backend-tests DIR] [--static] [--cache FILE] [--verbose]
+
+Every ``.onnx`` file of the folders is built by the installed TensorRT, in a child process, with the sizes 1, 4 and 8 for dynamic dims (or what
+``MODEL.profile.json`` says), and checked. The table counts where the two agree, and what ``check`` says wrongly: *false ready* (the builder
+refuses it) and *false blocker* (the builder takes it). ``--backend-tests`` writes the ONNX backend tests' models into a folder first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+BATCH = 40
+
+
+def write_backend_tests(folder: Path) -> None:
+    """Write the models of the ONNX backend tests."""
+    import shutil
+
+    import onnx.backend.test
+    from onnx.backend.test.case.node import collect_testcases
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in collect_testcases(None):
+        (folder / f"{case.name}.onnx").write_bytes(case.model.SerializeToString())
+    data = Path(onnx.backend.test.__file__).parent / "data"
+    for kind in ("simple", "pytorch-converted", "pytorch-operator"):
+        for model in sorted((data / kind).glob("*/model.onnx")):
+            shutil.copy(model, folder / f"{model.parent.name}.onnx")
+
+
+def observe(paths: list[Path], cache: Path) -> dict[str, dict[str, Any]]:
+    """Build every model that the cache does not know, and give what happened."""
+    known: dict[str, dict[str, Any]] = json.loads(cache.read_text()) if cache.exists() else {}
+    waiting = [p for p in paths if p.name not in known]
+    while waiting:
+        batch, waiting = waiting[:BATCH], waiting[BATCH:]
+        done = subprocess.run([sys.executable, __file__, "--child", *map(str, batch)], capture_output=True, text=True, check=False, errors="replace")
+        for line in done.stdout.splitlines():
+            if line.startswith("@@"):
+                result = json.loads(line[2:])
+                known[result.pop("model")] = result
+        left = [p for p in batch if p.name not in known]
+        if left:  # the first of them took the child down
+            known[left[0].name] = {"status": "crash", "what": f"status {done.returncode}"}
+            waiting = left[1:] + waiting
+        cache.write_text(json.dumps(known))
+        print(f"\r{len(known)} of {len(paths)}", end="", file=sys.stderr, flush=True)
+    return known
+
+
+def build_in_child(paths: list[str]) -> None:
+    """Build models, one line of JSON each."""
+    from onnx_gs.errors import OnnxGsError
+    from onnx_gs.trt import build
+
+    for path in paths:
+        result: dict[str, Any] = {"model": Path(path).name, "status": "ok"}
+        try:
+            build(path, **profile_of(path))
+        except OnnxGsError as refused:
+            result.update(status="refused", what=refused.what, where=refused.where)
+        print("\n@@" + json.dumps(result), flush=True)
+
+
+def profile_of(path: str) -> dict[str, Any]:
+    """Read the ranges that a probe asks for."""
+    side = Path(path + ".profile.json")
+    if not side.exists():
+        return {}
+    from onnx_gs.trt import ShapeRange
+
+    shapes = {}
+    for name, given in json.loads(side.read_text()).items():
+        values = given.get("values", given)
+        shapes[name] = ShapeRange.of(values["min"], values["opt"], values["max"], is_values="values" in given)
+    return {"shapes": shapes}
+
+
+def main() -> int:
+    """Compare, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--backend-tests", type=Path)
+    parser.add_argument("--static", action="store_true", help="compare the static table alone")
+    parser.add_argument("--cache", type=Path, default=Path("observed_builds.json"))
+    parser.add_argument("--observe-only", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--child", nargs="+")
+    options = parser.parse_args()
+    if options.child:
+        build_in_child(options.child)
+        return 0
+    folders = list(options.folders)
+    if options.backend_tests:
+        if not options.backend_tests.exists():
+            write_backend_tests(options.backend_tests)
+        folders.append(options.backend_tests)
+    paths = [p for folder in folders for p in sorted(folder.glob("*.onnx"))]
+    observed = observe(paths, options.cache)
+    if options.observe_only:
+        print(collections.Counter(observed[p.name]["status"] for p in paths))
+        return 0
+    return compare(paths, observed, static=options.static, verbose=options.verbose)
+
+
+def compare(paths: list[Path], observed: dict[str, dict[str, Any]], *, static: bool, verbose: bool) -> int:
+    """Check every model, and count where the verdicts differ."""
+    import onnx_gs as gs
+    from onnx_gs.errors import OnnxGsError
+    from onnx_gs.trt import check
+
+    counts: collections.Counter[str] = collections.Counter()
+    unnamed, slowest = 0, (0.0, "")
+    for path in paths:
+        builds = observed[path.name]["status"] == "ok"
+        started = time.perf_counter()
+        try:
+            found = check(gs.load(path), static=static, **profile_of(str(path)))
+        except OnnxGsError as wrong:
+            counts["not valid ONNX"] += 1
+            if verbose:
+                print(f"invalid        {path.name}: {wrong.what} (builder: {observed[path.name]['status']})")
+            continue
+        slowest = max(slowest, (time.perf_counter() - started, path.name))
+        verdict = ("agree" if found.ready == builds else "false ready" if found.ready else "false blocker")
+        counts[verdict] += 1
+        unnamed += sum(b.id == "refused" for b in found.blockers)
+        if verbose and verdict != "agree":
+            said = observed[path.name].get("what", "") if found.ready else "; ".join(f"{b.id}: {b.reason} at {b.path}" for b in found.blockers[:2])
+            print(f"{verdict:<14} {path.name}: {said}")
+    builds = sum(observed[p.name]["status"] == "ok" for p in paths)
+    print(f"{len(paths)} models, {builds} build; {dict(counts)}; blockers without a row: {unnamed}; slowest {slowest[0]:.2f} s ({slowest[1]})")
+    if builds:
+        print(f"false ready {counts['false ready']}, false blockers {counts['false blocker']} ({counts['false blocker'] / builds:.2%} of those that build)")
+    return int(counts["false ready"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

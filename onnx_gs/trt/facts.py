@@ -1,0 +1,133 @@
+"""What the static rules ask about a model: types, shapes, and what depends on what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.analysis import constness
+from onnx_gs.analysis.shape_values import ShapeFacts
+from onnx_gs.ir import Constant, Graph, liveness
+from onnx_gs.ops import traits
+from onnx_gs.trt.places import NodeIndex
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Node, Tensor
+    from onnx_gs.trt.places import Place
+
+#: Operators whose result says how large a tensor is, not what it holds: the way from data to sizes ends here.
+SHAPE_OPS = frozenset({"Shape", "Size"})
+
+
+class ModelFacts:
+    """Facts about one model, found once and shared by all rules.
+
+    Args:
+        graph: the model's graph; it is not changed.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Walk the model."""
+        self.graph = graph
+        self.index = NodeIndex(graph)
+        self._shapes: dict[int, ShapeFacts] = {}
+        self._constant: set[int] = set()
+        self._live: set[int] | None = None
+        self.input_ids = {id(t): t for t in graph.inputs if not isinstance(t, Constant)}
+        self.formal: dict[int, list[Tensor]] = {}
+        for place in self.index.all:
+            self._note(place)
+
+    def shapes(self, place: Place) -> ShapeFacts:
+        """Give the shape facts of the model, or of the local function that a node stands in."""
+        root = place.function if place.function is not None else self.graph
+        found = self._shapes.get(id(root))
+        if found is None:
+            found = self._shapes[id(root)] = ShapeFacts(root)
+        return found
+
+    def main_shapes(self) -> ShapeFacts:
+        """Give the shape facts of the model itself."""
+        if id(self.graph) not in self._shapes:
+            self._shapes[id(self.graph)] = ShapeFacts(self.graph)
+        return self._shapes[id(self.graph)]
+
+    def _note(self, place: Place) -> None:
+        node = place.node
+        foldable = not node.has_body and traits.never_folds(node) is None
+        if node.op == "Constant" and node.is_onnx:
+            self._constant.update(id(t) for t in node.outputs)
+        elif foldable and node.inputs and all(not t.name or self.is_constant(t) for t in node.inputs):
+            self._constant.update(id(t) for t in node.outputs)
+        for _, body in node.bodies() if node.has_body else ():
+            for formal, outer in zip(body.inputs, _entering(node, body)):
+                if outer is not None:
+                    self.formal.setdefault(id(formal), []).append(outer)
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """Say whether a tensor depends on constants only."""
+        return isinstance(tensor, Constant) or id(tensor) in self._constant
+
+    def is_weight(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is an initializer or what a Constant node gives."""
+        return constness.is_constant(tensor)
+
+    def is_live(self, place: Place) -> bool:
+        """Say whether anything needs a node of the main graph; nodes in bodies are taken as needed."""
+        if place.outer or place.function is not None:
+            return True
+        if self._live is None:
+            self._live = {id(n) for n in liveness.live_nodes(self.graph)}
+        return id(place.node) in self._live
+
+    def data_inputs(self, tensor: Tensor) -> list[Tensor]:
+        """Give the network inputs whose values a tensor depends on, not counting what depends on their shapes only."""
+        found: list[Tensor] = []
+        seen: set[int] = set()
+        pending: list[Tensor] = [tensor]
+        while pending:
+            current = pending.pop()
+            if id(current) in seen or isinstance(current, Constant):
+                continue
+            seen.add(id(current))
+            if id(current) in self.input_ids:
+                found.append(current)
+                continue
+            pending.extend(self.formal.get(id(current), ()))
+            for producer in current.inputs:
+                if producer.op in SHAPE_OPS and producer.is_onnx:
+                    continue
+                pending.extend(producer.inputs)
+        return found
+
+    def depends_on(self, tensor: Tensor, targets: set[int], *, stop_at_shapes: bool = True) -> bool:
+        """Say whether a tensor's values are made from one of some tensors, by id, through nodes of any scope."""
+        seen: set[int] = set()
+        pending: list[Tensor] = [tensor]
+        while pending:
+            current = pending.pop()
+            if id(current) in targets:
+                return True
+            if id(current) in seen or isinstance(current, Constant):
+                continue
+            seen.add(id(current))
+            for producer in current.inputs:
+                if not (stop_at_shapes and producer.op in SHAPE_OPS and producer.is_onnx):
+                    pending.extend(producer.inputs)
+        return False
+
+
+def _entering(node: Node, body: Graph) -> list[Tensor | None]:
+    """Give the outer tensor for each formal input of a body; None where there is none."""
+    if node.op == "Loop":
+        return [None, None, *node.inputs[2:]]
+    if node.op == "Scan":
+        return list(node.inputs[-len(body.inputs) :])
+    return [None] * len(body.inputs)
+
+
+def known_bool(facts: ModelFacts, place: Place, tensor: Tensor) -> bool | None:
+    """Give the value of a bool scalar that constants or shapes decide; None where it is decided at run time."""
+    value: Any = constness.scalar(tensor)
+    if value is None:
+        value = facts.shapes(place).scalar(tensor)
+    return bool(value) if isinstance(value, (bool, int, float)) else None

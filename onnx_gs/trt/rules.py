@@ -1,0 +1,486 @@
+"""The static rules: from a model's nodes, types and shapes to findings, without TensorRT.
+
+One function a concern; ``RULES`` maps operators to those that look at them, ``EVERY`` holds those that look at all. A rule says nothing about
+what it is not sure of: the builder's own verdict is added where the library is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.analysis import constness, dim_expr
+from onnx_gs.analysis.loops import ENDLESS, is_true, origin
+from onnx_gs.ir import Constant
+from onnx_gs.trt import capability
+from onnx_gs.trt.capability import MAX_RANK, MAX_TOPK, QUANTIZED_TYPES, TENSOR_TYPES, Target
+from onnx_gs.trt.facts import ModelFacts, known_bool
+from onnx_gs.trt.findings import Finding, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from onnx_gs.ir import Graph, Node, Tensor
+    from onnx_gs.trt.places import Place
+
+    Rule = Callable[["Look"], Iterator[Finding]]
+
+_INT32_MAX = 2**31 - 1
+
+
+class Look:
+    """One node under the rules' eyes, with what they ask about it."""
+
+    def __init__(self, facts: ModelFacts, place: Place, target: Target) -> None:
+        self.facts = facts
+        self.place = place
+        self.target = target
+        self.node: Node = place.node
+        self.shapes = facts.shapes(place)
+        self.opset = (place.function or facts.graph).opset
+
+    def find(self, row: str, reason: str, tensor: Tensor | None = None, **more: Any) -> Finding:
+        """Make a finding about this node."""
+        return finding(row, self.place.path, reason, tensor=tensor.name if tensor is not None else "", op=self.node.op, **more)
+
+    def input(self, k: int) -> Tensor | None:
+        """Give an input; None for an omitted one."""
+        inputs = self.node.inputs
+        return inputs[k] if k < len(inputs) and inputs[k].name else None
+
+    def dtype(self, tensor: Tensor | None) -> str | None:
+        """Give the name of a tensor's element type; None where unknown."""
+        found = self.shapes.dtype(tensor) if tensor is not None else None
+        return found.name if found is not None else None
+
+    def rank(self, tensor: Tensor | None) -> int | None:
+        """Give a tensor's rank; None where unknown."""
+        return self.shapes.rank(tensor) if tensor is not None else None
+
+    def decided(self, tensor: Tensor) -> bool:
+        """Say whether the library can work an operand out while building: it depends on constants and shapes, not on data."""
+        return self.facts.is_constant(tensor) or self.shapes.integers(tensor) is not None or not self.reaches_data(tensor)
+
+    def reaches_data(self, tensor: Tensor) -> bool:
+        """Say whether a tensor depends on the values of a network input, or on what varies from trip to trip."""
+        return bool(self.facts.data_inputs(tensor))
+
+
+def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
+    """Apply every rule to every node, then to the interface."""
+    yield from _interface(facts, target)
+    for place in facts.index.all:
+        look = Look(facts, place, target)
+        for rule in EVERY:
+            yield from rule(look)
+        if place.node.is_onnx:
+            for rule in RULES.get(place.node.op, ()):
+                yield from rule(look)
+
+
+# -- interface and types ---------------------------------------------------------------------------------
+
+
+def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
+    graph = facts.graph
+    path = f"graph '{graph.name}'"
+    shapes = facts.main_shapes()
+    for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
+        for tensor in tensors:
+            if isinstance(tensor, Constant):
+                continue
+            if tensor.type != "tensor_type":
+                yield finding("interface-type", path, f"{kind} '{tensor.name}' is a {tensor.type.removesuffix('_type').replace('_', ' ')}", tensor=tensor.name)
+                continue
+            dtype = shapes.dtype(tensor)
+            name = dtype.name if dtype is not None else None
+            if name is not None and name not in TENSOR_TYPES:
+                yield finding("interface-dtype", path, f"{kind} '{tensor.name}' is {name.lower()}", tensor=tensor.name)
+            elif name == "DOUBLE":
+                yield finding("double-binding", path, f"{kind} '{tensor.name}' is double; the engine takes and gives float32", tensor=tensor.name)
+            if kind == "input" and tensor.shape is None and shapes.shape(tensor) is None:
+                yield finding("unknown-rank", path, f"input '{tensor.name}' has no declared shape", tensor=tensor.name)
+
+
+def _operator(look: Look) -> Iterator[Finding]:
+    node = look.node
+    if not node.is_onnx:
+        yield from _foreign(look)
+        return
+    row = look.target.lacks(node.op)
+    if row is None:
+        return
+    if not look.facts.is_live(look.place):
+        yield look.find("dead-node", f"{node.op} has no counterpart, and nothing needs the node")
+        return
+    if row == "unsupported-op" and node.op in FUNCTION_OPS:
+        row = "function-op"
+    folds = node.inputs and all(not t.name or look.facts.is_constant(t) for t in node.inputs)
+    if folds:
+        yield look.find(row, f"TensorRT has no {node.op}, but its inputs are constant", remedy="fold-constants", passes=("fold-constants",))
+    else:
+        yield look.find(row, f"{look.target} has no {node.op}")
+
+
+def _foreign(look: Look) -> Iterator[Finding]:
+    node = look.node
+    key = (node.domain or "", node.op, node.overload)
+    called = next((f for f in look.facts.graph.functions if f.key == key), None)
+    if called is None:
+        if node.op not in capability.FOREIGN_OPS and node.op not in _NATIVE_NAMES:
+            yield look.find("unknown-op", f"{node.domain}::{node.op} is no local function")
+        return
+    given = sum(1 for t in node.inputs if t.name)
+    if given < len(called.inputs):
+        yield look.find("function-missing-input", f"{len(called.inputs) - given} of {len(called.inputs)} inputs of {node.op} are left out")
+
+
+def _tensors(look: Look) -> Iterator[Finding]:
+    """Types and ranks of what a node reads and makes."""
+    node = look.node
+    if not node.is_onnx or node.op == "Constant":
+        return
+    for tensor in node.outputs:
+        rank = look.rank(tensor)
+        if rank is not None and rank > MAX_RANK:
+            yield look.find("rank-limit", f"'{tensor.name}' has {rank} dims, and {MAX_RANK} is the limit", tensor)
+    for tensor in node.inputs:
+        if isinstance(tensor, Constant) and tensor.name:
+            dtype = look.dtype(tensor)
+            if dtype is not None and dtype not in TENSOR_TYPES:
+                yield look.find("dtype", f"constant '{tensor.name}' is {dtype.lower()}", tensor)
+            if dtype == "BOOL" and not look.target.bool_constants:
+                yield look.find("bool-constant", f"constant '{tensor.name}' is bool", tensor)
+
+
+def _constant(look: Look) -> Iterator[Finding]:
+    held = constness.values_of_node(look.node)
+    name = next(iter(look.node.attrs), "")
+    if name in {"sparse_value", "value_string", "value_strings"}:
+        row = "constant-form" if look.facts.is_live(look.place) else "dead-node"
+        yield look.find(row, f"the constant is given as {name}")
+        return
+    dtype = look.dtype(look.node.outputs[0]) if held is not None else None
+    if dtype is not None and dtype not in TENSOR_TYPES:
+        yield look.find("dtype", f"the constant is {dtype.lower()}", look.node.outputs[0])
+
+
+def _cast(look: Look) -> Iterator[Finding]:
+    node = look.node
+    made = look.dtype(node.outputs[0])
+    if made in QUANTIZED_TYPES:
+        yield look.find("quantized-type-use", f"a Cast to {made.lower()}; only QuantizeLinear makes it", node.outputs[0])
+    elif made is not None and made not in TENSOR_TYPES:
+        yield look.find("dtype", f"a Cast to {made.lower()}", node.outputs[0])
+    taken = look.dtype(look.input(0))
+    if taken in QUANTIZED_TYPES:
+        yield look.find("quantized-type-use", f"a Cast of {taken.lower()}; only DequantizeLinear takes it", look.input(0))
+
+
+#: Operators that take uint8 from, or give it to, the network's border.
+_UINT8_USERS = frozenset({"Cast", "CastLike", "Identity", "DequantizeLinear", "QuantizeLinear"})
+
+
+def _narrow(look: Look) -> Iterator[Finding]:
+    """int8 constants as numbers, and uint8 inside."""
+    node = look.node
+    if not node.is_onnx or node.has_body or node.op == "Constant":
+        return
+    for tensor in node.inputs:
+        dtype = look.dtype(tensor) if tensor.name else None
+        if dtype == "INT8" and node.op not in {"DequantizeLinear", "QuantizeLinear"} and look.facts.is_weight(tensor):
+            yield look.find("int8-number", f"constant '{tensor.name}' is int8, and {node.op} uses it as a number", tensor)
+        elif dtype == "UINT8" and node.op not in _UINT8_USERS:
+            yield look.find("uint8-inside", f"{node.op} reads '{tensor.name}', which is uint8", tensor)
+    for tensor in node.outputs:
+        if look.dtype(tensor) == "UINT8" and node.op in {"Cast", "CastLike", "Identity"} and not _is_output(look.facts.graph, tensor) and tensor.outputs:
+            yield look.find("uint8-inside", f"'{tensor.name}' is uint8 inside the network", tensor)
+
+
+def _is_output(graph: Graph, tensor: Tensor) -> bool:
+    return any(t is tensor for t in graph.outputs)
+
+
+# -- control flow --------------------------------------------------------------------------------------------
+
+
+def _if(look: Look) -> Iterator[Finding]:
+    node = look.node
+    condition = look.input(0)
+    branches = [node.attrs.get("then_branch"), node.attrs.get("else_branch")]
+    if condition is None or any(b is None or not hasattr(b, "nodes") for b in branches):
+        return
+    if known_bool(look.facts, look.place, condition) is not None:
+        return
+    for outer in look.place.outer:
+        if outer.node.op == "If" and outer.node.inputs and origin(outer.node.inputs[0]) is origin(condition):
+            yield look.find("if-same-condition", f"'{condition.name}' is decided by the outer If", condition)
+    in_loop = any(p.node.op in {"Loop", "Scan"} for p in look.place.outer)
+    for then, other, made in zip(branches[0].outputs, branches[1].outputs, node.outputs):
+        yield from _branches(look, then, other, made, condition, in_loop=in_loop)
+
+
+def _branches(look: Look, then: Tensor, other: Tensor, made: Tensor, condition: Tensor, *, in_loop: bool) -> Iterator[Finding]:
+    a, b = look.shapes.shape(then), look.shapes.shape(other)
+    types = look.dtype(then), look.dtype(other)
+    if None not in types and types[0] != types[1]:
+        yield look.find("if-type", f"'{then.name}' is {str(types[0]).lower()}, '{other.name}' is {str(types[1]).lower()}", made)
+    if a is None or b is None:
+        return
+    if len(a) != len(b):
+        yield look.find("if-rank", f"'{then.name}' has rank {len(a)}, '{other.name}' rank {len(b)}; '{condition.name}' decides at run time", made)
+        return
+    differs = any(dim_expr.equal(x, y) is False for x, y in zip(a, b))
+    if differs and in_loop:
+        yield look.find("if-size-in-loop", f"'{then.name}' is {_spell(a)}, '{other.name}' is {_spell(b)}", made)
+    elif differs and look.target.same_branch_shapes:
+        yield look.find("if-shape", f"'{then.name}' is {_spell(a)}, '{other.name}' is {_spell(b)}", made)
+
+
+def _spell(shape: tuple[Any, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def _reads(tensor: Tensor, body: Graph) -> bool:
+    return bool(tensor.outputs) or any(t is tensor for t in body.outputs)
+
+
+def _loop(look: Look) -> Iterator[Finding]:
+    node = look.node
+    body = node.attrs.get("body")
+    if body is None or not hasattr(body, "nodes") or len(body.inputs) < 2 or not body.outputs:
+        return
+    trip, condition = look.input(0), look.input(1)
+    limit = constness.scalar(trip) if trip is not None else None
+    counted = trip is not None and not (limit is not None and limit >= ENDLESS)
+    carried = len(node.inputs) - 2
+    scans = node.outputs[carried:]
+    if not counted and _reads(body.inputs[0], body):
+        yield look.find("loop-no-count", f"the body reads '{body.inputs[0].name}', but the loop has no trip limit", body.inputs[0])
+    if condition is None and _reads(body.inputs[1], body):
+        yield look.find("loop-no-condition", f"the body reads '{body.inputs[1].name}', but no condition is given", body.inputs[1])
+    if not counted and condition is None:
+        yield look.find("loop-endless", "neither a trip count nor a condition is given")
+    if not counted and scans:
+        yield look.find("while-scan", f"scan output '{scans[0].name}' has a length that is known after the loop only", scans[0])
+    stops = condition is not None and not (is_true(body.outputs[0]) or origin(body.outputs[0]) is body.inputs[1])
+    if counted and stops and any(t.name for t in scans):
+        yield look.find("padded-scan", f"'{scans[0].name}' gets as many rows as the trip limit says, also when the condition stops the loop before", scans[0])
+    if trip is not None and scans:
+        yield from _size(look, trip)
+    yield from _states(look, node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + carried], node.outputs[:carried])
+    yield from _loop_memory(look, [*node.inputs[2:], *node.outputs])
+    yield from _sliced_by(look, body, {id(body.inputs[0])})
+
+
+def _scan(look: Look) -> Iterator[Finding]:
+    node = look.node
+    body, count = node.attrs.get("body"), node.attrs.get("num_scan_inputs")
+    if body is None or not hasattr(body, "nodes") or not isinstance(count, int):
+        return
+    first = 1 if look.opset < 9 else 0
+    states = node.inputs[first : len(node.inputs) - count]
+    if not states:
+        yield look.find("scan-no-state", "the Scan maps its inputs and carries nothing")
+    for name in ("scan_input_axes", "scan_output_axes"):
+        for axis in node.attrs.get(name) or ():
+            if axis < 0:
+                yield look.find("scan-negative-axis", f"{name} holds {axis}")
+    yield from _states(look, states, body.inputs[: len(states)], body.outputs[: len(states)], node.outputs[: len(states)], batched=look.opset < 9)
+    yield from _loop_memory(look, [*node.inputs[first:], *node.outputs])
+
+
+def _states(look: Look, initial: list[Tensor], inside: list[Tensor], after: list[Tensor], final: list[Tensor], *, batched: bool = False) -> Iterator[Finding]:
+    for start, formal, out, made in zip(initial, inside, after, final):
+        types = look.dtype(start), look.dtype(out)
+        if None not in types and types[0] != types[1]:
+            yield look.find("carried-type", f"'{start.name}' is {str(types[0]).lower()}, '{out.name}' is {str(types[1]).lower()}", made)
+        if look.target.float_loops_only and types[0] not in {None, "FLOAT", "FLOAT16"}:
+            yield look.find("loop-dtype", f"'{start.name}' is {str(types[0]).lower()}", start)
+        shapes = [look.shapes.shape(t) for t in (start, formal, out)]
+        if batched or shapes[2] is None:
+            continue
+        for before in (shapes[0], shapes[1]):
+            if before is not None and _differs(before, shapes[2]):
+                yield look.find("carried-shape", f"'{start.name}' starts as {_spell(before)} and becomes '{out.name}', {_spell(shapes[2])}", start)
+                break
+
+
+def _differs(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) != len(b) or any(dim_expr.equal(x, y) is False for x, y in zip(a, b))
+
+
+def _loop_memory(look: Look, tensors: list[Tensor]) -> Iterator[Finding]:
+    dims: dict[str, None] = {}
+    for tensor in tensors:
+        for d in look.shapes.shape(tensor) or ():
+            if not isinstance(d, int) and not str(d).startswith("?"):
+                dims.setdefault(str(d))
+    if len(dims) > 1:
+        yield look.find("loop-memory", f"the loop works on the dynamic dims {', '.join(list(dims)[:4])}")
+
+
+def _sliced_by(look: Look, body: Graph, numbers: set[int]) -> Iterator[Finding]:
+    """Slices in a body whose bounds are made from the iteration number."""
+    if not body.inputs[0].outputs:
+        return
+    operands = {"Slice": (1, 2), "Range": (0, 1)}
+    for inner in body.nodes:
+        for k in operands.get(inner.op, ()) if inner.is_onnx else ():
+            if k < len(inner.inputs) and inner.inputs[k].name and look.facts.depends_on(inner.inputs[k], numbers):
+                yield look.find("slice-by-iteration", f"{inner.op} '{inner.name or inner.outputs[0].name}' in the body takes '{inner.inputs[k].name}', made from '{body.inputs[0].name}'", inner.inputs[k])
+                break
+
+
+# -- sizes and operands -------------------------------------------------------------------------------------
+
+#: Operands that say how large a result is.
+SIZE_OPERANDS: dict[str, tuple[int, ...]] = {
+    "Reshape": (1,), "Expand": (1,), "Slice": (1, 2, 3, 4), "Tile": (1,), "Pad": (1, 3), "Resize": (2, 3), "Upsample": (1,), "ConstantOfShape": (0,),
+    "Range": (0, 1, 2), "TopK": (1,), "OneHot": (1,), "Split": (1,), "Unsqueeze": (1,), "Squeeze": (1,), "CumSum": (1,), "Trilu": (1,),
+}  # fmt: skip
+
+
+def _sizes(look: Look) -> Iterator[Finding]:
+    for k in SIZE_OPERANDS.get(look.node.op, ()):
+        operand = look.input(k)
+        if operand is not None and not isinstance(operand, Constant):
+            yield from _size(look, operand)
+
+
+def _size(look: Look, operand: Tensor) -> Iterator[Finding]:
+    """An operand that decides a size may depend on integer inputs only."""
+    if look.shapes.integers(operand) is not None:
+        return
+    for tensor in look.facts.data_inputs(operand):
+        dtype = look.dtype(tensor)
+        if dtype is None or dtype in {"INT32", "INT64"}:
+            continue
+        direct = any(tensor is t for t in look.node.inputs) or look.rank(tensor) == 0
+        row = "size-input-type" if direct or (look.rank(tensor) == 1 and dtype != "BOOL") else "size-from-data"
+        yield look.find(row, f"'{operand.name}' decides a size and is made from input '{tensor.name}', which is {dtype.lower()}", tensor)
+        return
+
+
+def _must_be_decided(*operands: int, row: str = "constant-operand") -> Rule:
+    def rule(look: Look) -> Iterator[Finding]:
+        for k in operands:
+            operand = look.input(k)
+            if operand is not None and not look.decided(operand):
+                yield look.find(row, f"'{operand.name}' is computed from data; {look.node.op} takes only what is known while building", operand)
+
+    return rule
+
+
+def _must_be_constant(*operands: int, row: str = "constant-operand") -> Rule:
+    def rule(look: Look) -> Iterator[Finding]:
+        for k in operands:
+            operand = look.input(k)
+            if operand is not None and not look.facts.is_constant(operand):
+                folds = look.shapes.integers(operand) is not None
+                known = "shapes decide it, but TensorRT does not fold it here" if folds else "it is computed at run time"
+                yield look.find(row, f"'{operand.name}' must be a constant: {known}", operand)
+
+    return rule
+
+
+# -- single operators -----------------------------------------------------------------------------------------
+
+
+def _outputs(most: int) -> Rule:
+    def rule(look: Look) -> Iterator[Finding]:
+        extra = [t for t in look.node.outputs[most:] if t.name]
+        if extra:
+            unused = not any(t.outputs or _is_output(look.facts.graph, t) for t in extra)
+            yield look.find("extra-outputs", f"{look.node.op} gives only {most} output{'s' if most > 1 else ''}; '{extra[0].name}' is {'unused' if unused else 'used'}", extra[0])
+
+    return rule
+
+
+def _types(k: int, *allowed: str) -> Rule:
+    def rule(look: Look) -> Iterator[Finding]:
+        tensor = look.input(k)
+        dtype = look.dtype(tensor)
+        if dtype is not None and dtype not in allowed and dtype in TENSOR_TYPES and not (tensor is not None and look.facts.is_constant(tensor)):
+            yield look.find("op-dtype", f"{look.node.op} of {dtype.lower()}", tensor)
+
+    return rule
+
+
+def _attribute(name: str, allowed: tuple[Any, ...], default: Any, row: str = "attribute") -> Rule:
+    def rule(look: Look) -> Iterator[Finding]:
+        value = look.node.attrs.get(name, default)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        if not hasattr(value, "name") and value not in allowed:
+            yield look.find(row, f"{name} is {value!r}; TensorRT has {', '.join(map(repr, allowed))}")
+
+    return rule
+
+
+def _argmax(look: Look) -> Iterator[Finding]:
+    if look.rank(look.input(0)) == 1:
+        yield look.find("argmax-1d", f"'{look.node.inputs[0].name}' has rank 1", look.input(0))
+
+
+def _topk(look: Look) -> Iterator[Finding]:
+    k = constness.scalar(look.node.inputs[1]) if len(look.node.inputs) > 1 else look.node.attrs.get("k")
+    if isinstance(k, int) and k > MAX_TOPK:
+        yield look.find("topk-limit", f"K is {k}, and {MAX_TOPK} is the limit", look.input(1))
+
+
+def _dropout(look: Look) -> Iterator[Finding]:
+    mode = look.input(2)
+    if mode is None:
+        return
+    value = constness.scalar(mode)
+    if value:
+        yield look.find("training-mode", "training_mode is true", mode)
+    elif value is None:
+        yield look.find("constant-operand", f"training_mode is '{mode.name}', which is no constant", mode)
+
+
+def _quantize(look: Look) -> Iterator[Finding]:
+    node = look.node
+    zero = look.input(2)
+    if node.op == "QuantizeLinear" and zero is None and not node.attrs.get("output_dtype"):
+        yield look.find("quantize-default-type", f"'{node.outputs[0].name}' is uint8 in ONNX and int8 in the engine", node.outputs[0])
+    if zero is not None:
+        values = constness.array(zero)
+        if values is not None and values.astype("float32").any():
+            yield look.find("zero-point", f"'{zero.name}' holds {values.reshape(-1)[0]}", zero)
+        elif values is None and not look.facts.is_constant(zero):
+            yield look.find("constant-operand", f"zero point '{zero.name}' is computed at run time", zero)
+    if node.op == "DequantizeLinear" and look.dtype(look.input(0)) == "INT32":
+        yield look.find("int32-dequantize", f"'{node.inputs[0].name}' is int32", look.input(0))
+
+
+def _random(look: Look) -> Iterator[Finding]:
+    if look.node.attrs.get("seed") is not None:
+        yield look.find("random-seed", "the seed is ignored: each run differs from ONNX's")
+
+
+_REDUCTIONS = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+_NUMBERS = ("FLOAT", "FLOAT16", "BFLOAT16", "INT32", "INT64", "DOUBLE")
+_FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")
+
+#: Operators that ONNX defines by a function of other operators, and that have no importer. Source: ``onnx.defs`` of onnx 1.23.
+FUNCTION_OPS = frozenset(
+    """AffineGrid Bernoulli CenterCropPad DynamicQuantizeLinear NegativeLogLikelihoodLoss SequenceMap SoftmaxCrossEntropyLoss SwiGLU LinearAttention
+    CausalConvWithState BitCast""".split()
+)
+#: Names that the parser imports whatever their domain: it goes by the name alone.
+_NATIVE_NAMES: frozenset[str] = frozenset()
+
+EVERY: tuple[Rule, ...] = (_operator, _tensors, _narrow)
+RULES: dict[str, tuple[Rule, ...]] = {
+    "If": (_if,), "Loop": (_loop,), "Scan": (_scan,), "Cast": (_cast,), "CastLike": (_cast,), "Constant": (_constant,),
+    **{op: (_sizes,) for op in SIZE_OPERANDS},
+    **{op: (_must_be_constant(1, row="reduce-axes"), _types(0, *_NUMBERS)) for op in _REDUCTIONS},
+    "Unsqueeze": (_sizes, _must_be_decided(1)), "Squeeze": (_sizes, _must_be_decided(1)), "CumSum": (_must_be_decided(1),), "OneHot": (_must_be_decided(1),),
+    "Dropout": (_dropout,), "MaxPool": (_outputs(1),), "LayerNormalization": (_outputs(1),), "BatchNormalization": (_attribute("training_mode", (0,), 0, "training-mode"),),
+    "ArgMax": (_argmax,), "ArgMin": (_argmax,), "TopK": (_sizes, _topk), "Relu": (_types(0, *_FLOATS),), "MatMul": (_types(0, *_FLOATS),),
+    "ScatterND": (_attribute("reduction", ("none",), "none", "scatter-reduction"),), "ScatterElements": (_attribute("reduction", ("none",), "none", "scatter-reduction"),),
+    "QuantizeLinear": (_quantize,), "DequantizeLinear": (_quantize,),
+    "Resize": (_sizes, _attribute("antialias", (0,), 0), _attribute("keep_aspect_ratio_policy", ("stretch",), "stretch")),
+    **{op: (_random,) for op in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")},
+}  # fmt: skip
