@@ -276,6 +276,7 @@ class Editor:
 
         The node that holds the body, and its other bodies, are to be removed by the caller.
         """
+        _ = self.names  # what is taken is in no graph for a while, and its names must count as used
         taken = self.final_nodes(body)
         body.nodes = []
         for t in body._outputs:
