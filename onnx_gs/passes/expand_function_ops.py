@@ -1,0 +1,87 @@
+"""Operators that ONNX defines by other operators, spelled out by their definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from onnx_gs.ir import edit, walk
+from onnx_gs.ir.instantiate import Body
+from onnx_gs.ops import function_bodies, schema
+from onnx_gs.passes.base import Pass
+from onnx_gs.passes.inline_functions import splice, version_clash
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph, Node
+    from onnx_gs.passes.base import Report
+
+
+@dataclass(frozen=True)
+class ExpandFunctionOps(Pass):
+    """Replace operators by the function body with which the ONNX specification defines them.
+
+    Matches:   operators of ``ops`` whose definition has a body at the model's opset, also one that depends on attributes and input types.
+    Rewrites:  the body's nodes in place of the node; operators of ``ops`` inside are expanded in turn.
+    Requires:  known element types of the inputs, where the body depends on them.
+    Declines:  no body for this node; a body whose operators mean something else at the model's opset; an omitted output that is returned.
+    TensorRT:  lacks or half-supports the operators of ``TENSORRT_LACKS``. What it takes whole (``RMSNormalization``) stays whole: expanded
+               it would not build. The result may differ in the last bits from a runtime's own kernel, as the arithmetic is spelled out.
+
+    Before::                                             After::
+        y = ThresholdedRelu <alpha = 1.0> (x)                a = Constant <value = float {1.0}> ()
+                                                             z = CastLike (0, x)
+                                                             y = Where (x > CastLike (a, x), x, z)
+
+    Args:
+        ops: the operators to expand.
+        only_extra_outputs: operators that are expanded only where a second output is used.
+    """
+
+    name: ClassVar[str] = "expand-function-ops"
+
+    ops: tuple[str, ...] = ()
+    only_extra_outputs: tuple[str, ...] = ()
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Expand in the graph, its bodies and the functions of its model."""
+        wanted = {*self.ops, *self.only_extra_outputs}
+        if not wanted:
+            return
+        kind = type(graph)
+        for root in [graph, *graph.functions]:
+            pending = [(owner, node) for owner, node in walk.nodes(root) if node.is_onnx and node.op in wanted]
+            if not pending:
+                continue
+            edit.rename_apart(root)
+            pending.reverse()
+            with edit.Editor(root) as editor:
+                while pending:
+                    owner, node = pending.pop()
+                    if node.op in self.ops or any(editor.is_used(t) for t in node.outputs[1:] if t.name):
+                        for new in _expand(editor, root, owner, node, kind, report):
+                            if new.is_onnx and new.op in wanted:
+                                pending.append((owner, new))
+                            pending.extend((g, n) for g in walk.nested(new) for n in g.nodes if n.is_onnx and n.op in wanted)
+
+
+def _expand(editor: edit.Editor, root: Graph, owner: Graph, node: Node, kind: type[Graph], report: Report) -> list[Node]:
+    known = schema.of(owner, node)
+    if known is None or not known.has_function_body:
+        report.decline(owner, node, "ONNX defines the operator by no function body at this opset")
+        return []
+    function = function_bodies.body(owner, node, kind)
+    if function is None:
+        report.decline(owner, node, "ONNX gives no function body for these attributes and input types")
+        return []
+    why = version_clash(root, {}, function)
+    if why is not None:
+        report.decline(owner, node, why)
+        return []
+    present = [k < len(node.inputs) and not node.inputs[k].is_empty() for k in range(len(function.inputs))]
+    missing = {id(t) for t, given in zip(function.inputs, present) if not given}
+    if len(node.outputs) > len(function.outputs) or any(id(t) in missing for t in function.outputs):
+        report.decline(owner, node, "the function body has fewer outputs than the node")
+        return []
+    edit.rename_apart(function)
+    report.rewrote(owner, node, "expanded")
+    return splice(editor, root, owner, node, function, Body(function))
