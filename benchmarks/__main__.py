@@ -72,15 +72,17 @@ def main() -> int:
     tools = [tool for tool in options.tools if ADAPTERS[tool].version() is not None]
     files = models.write(options.models, full=options.full)
     results: dict[str, dict[str, dict[str, Any]]] = {}
-    print(f"Python {platform.python_version()}, {', '.join(f'{ADAPTERS[tool].package} {ADAPTERS[tool].version()}' for tool in tools)}\n")
-    print("| job | model | " + " | ".join(tools) + " |")
-    print("|---|---|" + "---|" * len(tools))
+    print(f"Python {platform.python_version()}, {', '.join(f'{ADAPTERS[tool].package} {ADAPTERS[tool].version()}' for tool in tools if tool != 'onnx_gs simplify')}\n")
+    columns: list[str] = []
     with tempfile.TemporaryDirectory(prefix="onnx_gs_bench_") as scratch:
         for job in options.jobs:
+            able = [tool for tool in tools if job in ADAPTERS[tool].jobs]
+            if able != columns:
+                print(("\n" if columns else "") + "| job | model | " + " | ".join(able) + " |\n|---|---|" + "---|" * len(able))
+                columns = able
             for name, path in files.items():
                 if not name.startswith(JOBS[job]):
                     continue
-                able = [tool for tool in tools if job in ADAPTERS[tool].jobs]
                 runs: dict[str, list[dict[str, Any]]] = {tool: [] for tool in able}
                 for _ in range(options.repeat):
                     for tool in able:  # in turns, so that a slow moment of the machine meets all
@@ -89,7 +91,7 @@ def main() -> int:
                 found = {tool: middle(runs[tool]) for tool in able}
                 results[f"{job} {name}"] = found
                 mine = found.get("onnx_gs")
-                cells = [cell(mine, found[tool], own=tool.startswith("onnx_gs")) if tool in found else "" for tool in tools]
+                cells = [cell(mine, found[tool], own=tool.startswith("onnx_gs")) for tool in able]
                 print(f"| {job} | {name} | " + " | ".join(cells) + " |", flush=True)
     if options.output:
         options.output.write_text(json.dumps(results, indent=1), encoding="utf-8")
