@@ -72,7 +72,8 @@ def main() -> int:
     tools = [tool for tool in options.tools if ADAPTERS[tool].version() is not None]
     files = models.write(options.models, full=options.full)
     results: dict[str, dict[str, dict[str, Any]]] = {}
-    print(f"Python {platform.python_version()}, {', '.join(f'{ADAPTERS[tool].package} {ADAPTERS[tool].version()}' for tool in tools if tool != 'onnx_gs simplify')}\n")
+    versions = {ADAPTERS[tool].package: ADAPTERS[tool].version() for tool in tools}
+    print(f"Python {platform.python_version()}, {', '.join(f'{package} {version}' for package, version in versions.items())}\n")
     columns: list[str] = []
     with tempfile.TemporaryDirectory(prefix="onnx_gs_bench_") as scratch:
         for job in options.jobs:
