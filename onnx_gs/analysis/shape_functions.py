@@ -454,7 +454,7 @@ def _split(f: ShapeFacts, node: Node) -> None:
         f.tell(t, dtype, shape, contents)
 
 
-def clamped(item: Item, dim: Dim, *, is_end: bool) -> Dim | None:
+def clamped(item: Item, dim: Dim) -> Dim | None:
     """Give where a start or end of ``Slice`` with step 1 falls on an axis, between 0 and the dim; None where that is not known."""
     if item is None or isinstance(item, float):
         return None
@@ -523,7 +523,7 @@ def _sliced(f: ShapeFacts, dim: Dim, start: Item, end: Item, step: Item) -> Dim:
     if step < 0:
         whole = start == -1 or (type(start) is int and start >= _FAR)
         return ceildiv(dim, -step) if whole and type(end) is int and end < -_FAR else f.fresh()
-    first, last = clamped(start, dim, is_end=False), clamped(end, dim, is_end=True)
+    first, last = clamped(start, dim), clamped(end, dim)
     if last is None and isinstance(end, Expr) and dim_expr.equal(end, dim - 1):
         last = dim - 1 if dim_expr.is_at_least(dim, 1) else None
     if first is None or last is None:

@@ -23,7 +23,7 @@ from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.shapes import is_static_dim
-from onnx_gs.ir.tensor import Constant, Tensor, Variable
+from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,153 @@
+"""What the passes of a simplification share: facts about shapes, an index of nodes by operator, and the questions that every rewrite asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from onnx_gs.analysis.shape_values import ShapeFacts
+from onnx_gs.ir import walk
+from onnx_gs.ir.edit import Editor
+from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ir.tensor import Constant, Tensor
+from onnx_gs.passes.base import Pass, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from onnx_gs.ir import Graph, Node
+
+
+class Work:
+    """One root, a model's graph or a function, while passes rewrite it.
+
+    Facts stay true under rewrites that keep values; the editor and the index are made anew after foreign edits (``forget_nodes``).
+
+    Args:
+        root: the graph or function.
+        report: where the rewrites are noted.
+    """
+
+    def __init__(self, root: Graph, report: Report) -> None:
+        """Index nothing yet."""
+        self.root = root
+        self.report = report
+        self._facts: ShapeFacts | None = None
+        self._edit: Editor | None = None
+        self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
+
+    @property
+    def facts(self) -> ShapeFacts:
+        """What is known about shapes; found on first use."""
+        if self._facts is None:
+            self._facts = ShapeFacts(self.root)
+            for tensor, what in self._facts.conflicts:
+                self.report.warn(f"tensor '{tensor.name}' is {what}")
+        return self._facts
+
+    @property
+    def edit(self) -> Editor:
+        """The editor; its edits are committed when a pass ends."""
+        if self._edit is None:
+            self._edit = Editor(self.root)
+        return self._edit
+
+    def forget_nodes(self) -> None:
+        """Forget who holds what, after edits by other means."""
+        self._edit = None
+        self._by_op = None
+
+    def forget_facts(self) -> None:
+        """Forget facts, so that they are found anew with what is constant by now."""
+        self._facts = None
+
+    def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
+        """List the nodes of these operators of ONNX's own with the graphs that hold them."""
+        if self._by_op is None:
+            self._by_op = {}
+            for owner in walk.graphs(self.root):
+                for node in owner.nodes:
+                    if node.domain in ONNX_DOMAINS:
+                        self._by_op.setdefault(node.op, []).append((owner, node))
+        found: list[tuple[Graph, Node]] = []
+        for op in ops:
+            found += self._by_op.get(op, ())
+        return [entry for entry in found if entry[1]._outputs]
+
+    def finish(self) -> None:
+        """Commit the edits of a pass."""
+        if self._edit is not None and self._edit._touched:
+            self._edit.commit()
+            self._by_op = None
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def can_replace(self, old: Tensor, new: Tensor) -> bool:
+        """Say whether everything that uses ``old`` can use ``new`` without an ``Identity`` in between."""
+        edit = self.edit
+        for graph in edit.listed_by(old):
+            if edit.listed_by(new):
+                return False
+            if isinstance(new, Constant):
+                if graph is not self.root and not all(edit.holder.get(id(n)) is graph for n in new._outputs):
+                    return False
+            elif id(new) in edit._formal or edit.home(new) is not graph:
+                return False
+        return True
+
+    def is_private(self, tensor: Tensor) -> bool:
+        """Say whether exactly one node reads a tensor, once, and no graph returns it."""
+        return len(tensor._outputs) == 1 and not self.edit.listed_by(tensor)
+
+    def producer(self, tensor: Tensor, *ops: str) -> Node | None:
+        """Give the node that makes a tensor, where it is one of these operators of ONNX's own."""
+        if not tensor._inputs:
+            return None
+        node = tensor._inputs[0]
+        return node if node.op in ops and node.domain in ONNX_DOMAINS else None
+
+    # -- editing ----------------------------------------------------------------------------------
+
+    def bypass(self, owner: Graph, node: Node, tensor: Tensor, what: str = "") -> bool:
+        """Let what reads a node's first output read ``tensor``; the node goes. False, and nothing changed, where that is not possible."""
+        if not self.can_replace(node._outputs[0], tensor):
+            return False
+        self.report.rewrote(owner, node, what)
+        self.edit.bypass(owner, node, tensor)
+        return True
+
+    def constant(self, wish: str, values: np.ndarray[Any, Any]) -> Constant:
+        """Make a constant under a fresh name."""
+        return Constant(self.edit.names.fresh(wish), values)
+
+    def int64(self, wish: str, values: Sequence[int]) -> Constant:
+        """Make a vector of integers under a fresh name."""
+        return self.constant(wish, np.array(values, dtype=np.int64))
+
+
+def works(graph: Graph, report: Report) -> list[Work]:
+    """Give the work on a graph and on each of its functions; passes of one report share it."""
+    shared: dict[int, Work] = report.shared.setdefault("works", {})
+    roots = [graph] if hasattr(graph, "unique_id") else [graph, *graph.functions]
+    return [shared.setdefault(id(root), Work(root, report)) for root in roots]
+
+
+@dataclass(frozen=True)
+class NodePass(Pass):
+    """A pass that looks at the nodes of some operators, one by one."""
+
+    ops: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Look at every node of the operators, bodies and functions included."""
+        for work in works(graph, report):
+            for owner, node in work.nodes(self.ops):
+                if node._outputs:
+                    self.visit(work, owner, node)
+            work.finish()
+
+    def visit(self, work: Work, owner: Graph, node: Node) -> None:
+        """Rewrite a node, or leave it."""
+        raise NotImplementedError

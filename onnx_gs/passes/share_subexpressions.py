@@ -1,0 +1,116 @@
+"""Equal nodes computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from onnx_gs.ir import walk
+from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.tensor import Constant, Tensor
+from onnx_gs.ops import traits
+from onnx_gs.passes.base import Pass, Report
+from onnx_gs.passes.rewriting import Work, works
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph, Node
+
+_ORDER_FREE = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal"})
+
+
+@dataclass(frozen=True)
+class ShareSubexpressions(Pass):
+    """Compute equal nodes once.
+
+    Matches:   two nodes of one graph with the same operator, domain, overload and attributes, which read the same tensors and give as many outputs.
+    Rewrites:  what reads the later one reads the earlier one.
+    Declines:  random operators, operators with bodies, operators of domains that ONNX does not define unless they are local functions of plain
+               operators; outputs that two graph outputs need under two names.
+    """
+
+    name: ClassVar[str] = "share-subexpressions"
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Share in every graph by itself, in node order, so that chains of equal nodes collapse in one go."""
+        for work in works(graph, report):
+            pure = _pure_functions(work.root)
+            for owner in list(walk.graphs(work.root)):
+                self._share(work, owner, pure)
+            work.finish()
+
+    def _share(self, work: Work, owner: Graph, pure: set[tuple[str, str, str]]) -> None:
+        first: dict[Any, list[Node]] = {}
+        for node in owner.nodes:
+            if not node._outputs or not node._inputs:
+                continue
+            ids = [id(t) if t._name else 0 for t in node._inputs]
+            if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
+                ids.reverse()
+            key = (node.op, node.domain or "", *ids)
+            rivals = first.setdefault(key, [])
+            if not rivals:
+                rivals.append(node)
+                continue
+            if not _may_share(node, pure):
+                continue
+            attributes = attribute_key(node)
+            twin = next((n for n in rivals if attributes is not None and _gives_as_much(n, node) and attribute_key(n) == attributes), None)
+            if twin is None:
+                rivals.append(node)
+                continue
+            pairs = [(old, new) for old, new in zip(list(node._outputs), twin._outputs) if old._name and work.edit.is_used(old)]
+            if not all(work.can_replace(old, new) for old, new in pairs):
+                continue
+            work.report.rewrote(owner, node, f"the same as '{twin.name or twin.op}'")
+            new_outputs: list[Tensor | None] = [None] * len(node._outputs)
+            for old, new in pairs:
+                new_outputs[next(i for i, t in enumerate(node._outputs) if t is old)] = new
+            work.edit.replace(owner, node, [], new_outputs)
+
+
+def _gives_as_much(first: Node, later: Node) -> bool:
+    """Say whether the first node has every output that the later one has; ``Split`` and the like must have as many."""
+    mine, theirs = first._outputs, later._outputs
+    return len(mine) == len(theirs) and all(bool(a._name) or not b._name for a, b in zip(mine, theirs))
+
+
+def _may_share(node: Node, pure: set[tuple[str, str, str]]) -> bool:
+    if node.has_body or traits.is_random(node):
+        return False
+    if node.is_onnx:
+        return node.op not in traits.STATEFUL and node.op not in traits.RANDOM
+    return node.domain == "ai.onnx.ml" or (node.domain or "", node.op, node.overload) in pure
+
+
+def _pure_functions(root: Graph) -> set[tuple[str, str, str]]:
+    """Give the keys of local functions that hold nothing but deterministic operators of ONNX's own."""
+    return {
+        f.key for f in root.functions if all(n.is_onnx and not traits.is_random(n) and n.op not in traits.STATEFUL for _, n in walk.nodes(f))
+    }
+
+
+def attribute_key(node: Node) -> Any:
+    """Give something that is equal exactly where the attributes are; None where that cannot be told."""
+    try:
+        return tuple(sorted((name, _frozen(value)) for name, value in node.attrs.items()))
+    except TypeError:
+        return None
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, AttributeRef):
+        return ("ref", value.name)
+    if isinstance(value, Constant):
+        values = np.asarray(value.values)
+        return ("tensor", str(value.dtype), value.shape, tuple(values.ravel().tolist()) if values.dtype == object else values.tobytes())
+    if isinstance(value, (list, tuple)):
+        return ("list", tuple(_frozen(v) for v in value))
+    if isinstance(value, bool):
+        return ("int", int(value))
+    if isinstance(value, float):
+        return ("float", value.hex())
+    if isinstance(value, (int, str, bytes)):
+        return (type(value).__name__, value)
+    raise TypeError(type(value))

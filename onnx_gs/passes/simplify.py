@@ -1,0 +1,145 @@
+"""Everything that makes a model smaller without changing what it computes: the pipeline behind ``graph.simplify()`` and ``onnx-gs fold``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from onnx_gs.errors import GraphValueError
+from onnx_gs.ir import walk
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.tensor import Constant
+from onnx_gs.passes.base import Pass, Report
+from onnx_gs.passes.cleanup import Cleanup
+from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
+from onnx_gs.passes.eliminate_casts import EliminateCasts
+from onnx_gs.passes.eliminate_identity import EliminateDropout, EliminateIdentity, EliminateSingleOperand
+from onnx_gs.passes.eliminate_moves import EliminateBroadcasts, EliminateEmptyParts, EliminatePads, EliminateSameShape
+from onnx_gs.passes.eliminate_slices import EliminateSlices
+from onnx_gs.passes.eliminate_transposes import EliminateTransposes
+from onnx_gs.passes.eliminate_views import EliminateViews
+from onnx_gs.passes.fold_constants import FoldConstants
+from onnx_gs.passes.fold_symbolic import FoldShapeValues, FoldTargets
+from onnx_gs.passes.rewriting import works
+from onnx_gs.passes.share_constants import ShareConstants
+from onnx_gs.passes.share_shapes import ShareShapes
+from onnx_gs.passes.share_subexpressions import ShareSubexpressions
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph
+
+_MOST_ROUNDS = 12
+#: Bytes by which folding may make a model larger when nothing else is said.
+MAX_GROWTH = 1 << 20
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Fold, remove what does nothing, share what is there twice, and drop what is dead, until nothing changes any more.
+
+    Inputs and outputs of the graph keep names, order and types. Results are bit-equal to those before, except with ``fuse``; ``x + 0`` may turn
+    -0 into +0, which compare equal.
+
+    Args:
+        size_threshold: results of more bytes are not stored; None for no limit.
+        max_growth: bytes by which weights may grow in all; None for no limit.
+        fuse: also fuse operators, which reorders float arithmetic.
+        keep_zero_sign: keep additions of 0, which turn -0 into +0.
+        only: names of the passes to run; empty for all.
+        skip: names of passes to leave out.
+    """
+
+    name: ClassVar[str] = "simplify"
+    size_threshold: int | None = None
+    max_growth: int | None = MAX_GROWTH
+    fuse: bool = False
+    keep_zero_sign: bool = False
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    def passes(self) -> list[Pass]:
+        """List the passes of a round, in order.
+
+        Raises:
+            GraphValueError: ``only`` or ``skip`` names a pass that is none of these.
+        """
+        every: list[Pass] = [
+            FoldShapeValues(),
+            FoldTargets(),
+            EliminateIdentity(),
+            EliminateDropout(),
+            EliminateSingleOperand(),
+            EliminateEmptyParts(),
+            EliminateArithmetic(keep_zero_sign=self.keep_zero_sign),
+            EliminateCasts(),
+            EliminateTransposes(),
+            EliminateViews(),
+            EliminateSlices(),
+            EliminatePads(),
+            EliminateSameShape(),
+            EliminateBroadcasts(),
+            ShareConstants(),
+            ShareSubexpressions(),
+            ShareShapes(),
+        ]
+        known = [FoldConstants.name, *(p.name for p in every), Cleanup.name]
+        for wanted in (*self.only, *self.skip):
+            if wanted not in known:
+                raise GraphValueError(f"simplify has no pass '{wanted}'", fix=f"use one of: {', '.join(known)}")
+        return [p for p in every if self._wants(p.name)]
+
+    def _wants(self, name: str) -> bool:
+        return name not in self.skip and (not self.only or name in self.only)
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Run rounds until nothing changes."""
+        passes = self.passes()
+        with collector_paused():
+            weight = _weight(graph) if self.max_growth is not None else 0
+            self._fold(graph, report, weight)
+            for _ in range(_MOST_ROUNDS):
+                before = report.changed
+                folded_anew = False
+                for p in passes:
+                    count = report.changed
+                    p.apply(graph, report)
+                    if report.changed > count and isinstance(p, (FoldShapeValues, FoldTargets)):
+                        folded_anew = True
+                if self._wants(Cleanup.name):
+                    self._foreign(Cleanup(), graph, report)
+                if report.changed == before:
+                    break
+                if folded_anew and self._fold(graph, report, weight):
+                    for work in works(graph, report):
+                        work.forget_facts()
+
+    def _fold(self, graph: Graph, report: Report, weight: int) -> bool:
+        """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
+        if not self._wants(FoldConstants.name):
+            return False
+        left = None if self.max_growth is None else max(0, weight + self.max_growth - _weight(graph))
+        count = report.changed
+        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report)
+        changed = report.changed > count
+        if changed and self._wants(Cleanup.name):
+            self._foreign(Cleanup(), graph, report)
+        return changed
+
+    def _foreign(self, p: Pass, graph: Graph, report: Report) -> None:
+        """Run a pass that edits by its own means."""
+        count = report.changed
+        p.apply(graph, report)
+        if report.changed > count:
+            for work in works(graph, report):
+                work.forget_nodes()
+
+
+def _weight(graph: Graph) -> int:
+    """Add up the bytes of all weights in use; none is read."""
+    seen: dict[int, int] = {}
+    for owner in walk.graphs(graph, functions=True):
+        for node in owner.nodes:
+            for t in node._inputs:
+                if isinstance(t, Constant) and id(t) not in seen:
+                    seen[id(t)] = t.nbytes
+    return sum(seen.values())
