@@ -11,6 +11,7 @@ import numpy as np
 from onnx_gs.analysis import constness
 from onnx_gs.errors import EvaluationError, MissingExtraError, OnnxGsError
 from onnx_gs.evaluate import numpy_kernels, onnxruntime
+from onnx_gs.ir import dtypes
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ops import traits
 
@@ -135,6 +136,8 @@ class Evaluation:
         made: set[int] = set()
         kept = []
         for node, reads in batch:
+            if all(id(t) in self.values for t in node._outputs if t._name) and any(t._name for t in node._outputs):
+                continue  # done by a kernel before the rest failed
             if all(isinstance(t, Constant) or id(t) in self.values or id(t) in made for t in reads):
                 kept.append((node, reads))
                 made.update(id(t) for t in node._outputs)
@@ -180,7 +183,7 @@ class Evaluation:
             if found is not None:
                 self._keep(node, found)
                 continue
-            if node.is_onnx and node.op in traits.DIVIDING and not ready:
+            if node.is_onnx and node.op in traits.DIVIDING and not ready and not _is_float(node):
                 error = onnxruntime.NodeError("a division waits for its operands")
                 error.node = node
                 raise error
@@ -190,6 +193,11 @@ class Evaluation:
 
     def _give_up(self, node: Node, error: OnnxGsError) -> None:
         self._fails(node, error)
+
+
+def _is_float(node: Node) -> bool:
+    known = next((d for t in (*node._inputs, *node._outputs) if (d := dtypes.of(t)) is not None), None)
+    return known is not None and known.kind == "float"
 
 
 def _split(batch: list[tuple[Node, list[Tensor]]], culprit: Node | None) -> list[list[tuple[Node, list[Tensor]]]]:
