@@ -28,15 +28,32 @@ def write_backend_tests(folder: Path) -> None:
     import shutil
 
     import onnx.backend.test
+    import onnx.numpy_helper
     from onnx.backend.test.case.node import collect_testcases
 
     folder.mkdir(parents=True, exist_ok=True)
     for case in collect_testcases(None):
-        (folder / f"{case.name}.onnx").write_bytes(case.model.SerializeToString())
+        path = folder / f"{case.name}.onnx"
+        path.write_bytes(case.model.SerializeToString())
+        write_values(path, case.model, next(iter(case.data_sets), ([], []))[0])
     data = Path(onnx.backend.test.__file__).parent / "data"
     for kind in ("simple", "pytorch-converted", "pytorch-operator"):
         for model in sorted((data / kind).glob("*/model.onnx")):
             shutil.copy(model, folder / f"{model.parent.name}.onnx")
+            stored = sorted((model.parent / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+            inputs = [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(p.read_bytes())) for p in stored if p.stat().st_size < 1 << 20]
+            write_values(folder / f"{model.parent.name}.onnx", onnx.load(model), inputs)
+
+
+def write_values(path: Path, model: Any, inputs: list[Any]) -> None:
+    """Write the test's own integer inputs beside its model: where they set shapes, no other values fit."""
+    known = {}
+    for info, value in zip(model.graph.input, inputs):
+        if getattr(value, "dtype", None) in ("int32", "int64") and value.ndim <= 1 and 0 < value.size <= 16:
+            numbers = value.reshape(-1).tolist()
+            known[info.name] = {"values": {"min": numbers, "opt": numbers, "max": numbers}}
+    if known:
+        Path(f"{path}.profile.json").write_text(json.dumps(known))
 
 
 def observe(paths: list[Path], cache: Path) -> dict[str, dict[str, Any]]:

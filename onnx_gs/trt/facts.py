@@ -94,9 +94,7 @@ class ModelFacts:
                 continue
             pending.extend(self.formal.get(id(current), ()))
             for producer in current.inputs:
-                if producer.op in SHAPE_OPS and producer.is_onnx:
-                    continue
-                pending.extend(producer.inputs)
+                pending.extend(_made_from(producer, current))
         return found
 
     def depends_on(self, tensor: Tensor, targets: set[int], *, stop_at_shapes: bool = True) -> bool:
@@ -111,9 +109,30 @@ class ModelFacts:
                 continue
             seen.add(id(current))
             for producer in current.inputs:
-                if not (stop_at_shapes and producer.op in SHAPE_OPS and producer.is_onnx):
-                    pending.extend(producer.inputs)
+                if stop_at_shapes or producer.op not in SHAPE_OPS:
+                    pending.extend(_made_from(producer, current))
         return False
+
+
+def _made_from(node: Node, made: Tensor) -> list[Tensor]:
+    """Give the tensors whose values one output of a node is made from; what only steers control flow is not among them."""
+    if not node.is_onnx:
+        return list(node.inputs)
+    if node.op in SHAPE_OPS:
+        return []
+    if node.op in {"If", "Loop"}:
+        k = next((i for i, t in enumerate(node.outputs) if t is made), None)
+        if k is not None:
+            return _results(node, k)
+    return list(node.inputs)
+
+
+def _results(node: Node, k: int) -> list[Tensor]:
+    if node.op == "If":
+        return [body.outputs[k] for _, body in node.bodies() if k < len(body.outputs)]
+    body = node.attrs.get("body")
+    after = [body.outputs[k + 1]] if body is not None and hasattr(body, "nodes") and k + 1 < len(body.outputs) else []
+    return after + ([node.inputs[k + 2]] if k + 2 < len(node.inputs) else [])
 
 
 def _entering(node: Node, body: Graph) -> list[Tensor | None]:

@@ -175,7 +175,8 @@ def _take(spec: InputSpec, wanted: ShapeRange, profile: Profile, sizes: dict[str
     where = f"input '{spec.name}'"
     if wanted.is_values:
         if not spec.sets_shapes:
-            raise GraphValueError(f"values are given for '{spec.name}', but its values set no shape", fix=f"give its shape: {spec.name}:MIN..OPT..MAX")
+            LOGGER.warning("a range of values is given for '%s', but its values set no shape: it is not used", spec.name)
+            return
         for bounds in zip(wanted.min, wanted.opt, wanted.max):
             _check_order(where, bounds)
         profile.values[spec.name] = wanted
