@@ -90,8 +90,10 @@ class _Elision:
         values = constness.array(tensor, 1 << 16)
         if values is None or values.size == 0 or values.dtype.kind not in "iuf":
             return None
-        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all() and (np.abs(values) <= EXACT).all()):
-            return None
+        if values.dtype.kind == "f":
+            values = values.astype(np.float64)
+            if not (np.isfinite(values).all() and (values == np.trunc(values)).all() and (np.abs(values) <= EXACT).all()):
+                return None
         return int(values.min()), int(values.max())
 
     def _range_of_node(self, node: Node) -> Range | None:

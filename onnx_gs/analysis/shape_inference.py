@@ -1,0 +1,175 @@
+"""Dtypes and shapes by ONNX's own inference, run on the structure of a model: the weights stay where they are, so no size is too large."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx.shape_inference
+
+from onnx_gs.analysis import constness
+from onnx_gs.errors import OnnxGsError
+from onnx_gs.io import structure, types
+from onnx_gs.ir import dtypes, walk
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ir.shapes import is_static, is_static_dim
+from onnx_gs.ir.tensor import Constant, Variable
+from onnx_gs.ir.types import ValueType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onnx_gs.ir import Graph, Node, Tensor
+
+LOGGER = logging.getLogger("onnx_gs")
+#: Weights of at most this many bytes are handed over with their values, wherever they are stored: they may be shapes, axes, repeats.
+INLINE = 1024
+#: What inference calls dims that it invents; they mean nothing outside one run.
+_INVENTED = "unk__"
+
+
+def infer(graph: Graph) -> None:
+    """Write inferred dtypes and shapes down on the variables of a graph and its bodies.
+
+    What is declared is never weakened: a declared dim stays, unless it is unknown or symbolic and inference finds a number. Inputs of the model
+    keep their declared types; its outputs too, where they have one. Local functions are seen through; their own bodies are left alone.
+
+    Args:
+        graph: a model's graph, sorted.
+
+    Spec: ONNX shape inference with data propagation.
+
+    Example:
+        >>> from onnx_gs.ir import Graph, Node
+        >>> x, y = Variable("x", "float32", ("n", 3)), Variable("y")
+        >>> infer(Graph([Node("Transpose", attrs={"perm": [1, 0]}, inputs=[x], outputs=[y])], [x], [y]))
+        >>> y
+        Variable (y): (shape=[3, 'n'], dtype=float32)
+    """
+    if _is_complete(graph):
+        return
+    with collector_paused():
+        inferred = _infer(graph)
+        if inferred is not None:
+            _merge(graph, *inferred)
+
+
+def _is_complete(graph: Graph) -> bool:
+    """Say whether every value already has a dtype and a static shape."""
+    for g in walk.graphs(graph):
+        for node in g.nodes:
+            for t in node._outputs:
+                if t._name and isinstance(t, Variable) and (t.type != "tensor_type" or dtypes.of(t) is None or not is_static(t.shape)):
+                    return False
+    return True
+
+
+def _stand_in(node: Node) -> Constant | None:
+    if node.domain not in ONNX_DOMAINS or not node._outputs:
+        return None
+    values = constness.values_of_node(node)
+    return None if values is None else Constant(node._outputs[0]._name, values)
+
+
+def _infer(graph: Graph) -> tuple[Any, structure.StructureWriter] | None:
+    writer = structure.StructureWriter(_stand_in)
+    model = writer.model(graph)
+    writer.graph(graph, model.graph)
+    for name, tensor in writer.weights.items():
+        _describe_weight(name, tensor, model.graph)
+    try:
+        writer.finish(model, graph.functions)
+    except OnnxGsError as error:  # a function that cannot be written is not seen through
+        LOGGER.debug("shape inference does not see through functions: %s", error)
+        model.ClearField("functions")
+    try:
+        return onnx.shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=True), writer
+    except Exception as error:  # noqa: BLE001 - the C++ side raises what it likes; without inference the shapes stay as they are
+        LOGGER.warning("shape inference fails: %s", str(error).splitlines()[0] if str(error) else error)
+        return None
+
+
+def _describe_weight(name: str, tensor: Constant, target: Any) -> None:
+    known = dtypes.find(tensor.export_dtype)
+    if known is not None and known.bits >= 8 and known.kind in {"int", "uint", "bool", "float"} and tensor.nbytes <= INLINE:
+        values = constness.array(tensor)
+        if values is not None:
+            structure.inline(name, values, target.initializer.add())
+            return
+    value = target.value_info.add()
+    value.name = name
+    if known is not None:
+        types.write(value.type, ValueType("tensor_type", known.number, tensor.shape))
+
+
+def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
+    fixed = {id(t) for g in walk.graphs(graph) for t in g.inputs}
+    returned = {id(t) for t in graph.outputs}
+    tensors = writer.tensors
+    pending = [model.graph]
+    while pending:
+        current = pending.pop()
+        for message in (*current.value_info, *current.output):
+            t = tensors.get(message.name)
+            if t is None or id(t) in fixed or t.__class__ is not Variable or id(t) in writer.stand_ins:
+                continue
+            _write_down(t, message, keep_shape=id(t) in returned)
+        for node in current.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    pending.append(attribute.g)
+                elif attribute.type == onnx.AttributeProto.GRAPHS:
+                    pending.extend(attribute.graphs)
+
+
+def _write_down(t: Tensor, message: Any, *, keep_shape: bool) -> None:
+    kind = message.type.WhichOneof("value")
+    if kind != "tensor_type":
+        if kind is not None and t.dtype is None and t.type == "tensor_type" and t.shape is None:
+            found = types.decode(message.type)
+            if found is not None:
+                t.value_type = found  # type: ignore[attr-defined]
+        return
+    if t.type != "tensor_type":
+        return
+    stored = message.type.tensor_type
+    if t.dtype is None and stored.elem_type:
+        t.dtype = types.public_dtype(stored.elem_type)
+    if not stored.HasField("shape"):
+        return
+    new: list[Any] = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param if d.dim_param and not d.dim_param.startswith(_INVENTED) else None
+        for d in stored.shape.dim
+    ]
+    old = t.shape
+    if old is None:
+        t.shape = new
+    elif not keep_shape:
+        better = stronger(old, new)
+        if better is not None:
+            t.shape = better
+
+
+def stronger(old: Sequence[Any], new: Sequence[Any]) -> list[Any] | None:
+    """Give a declared shape with what inference knows better: numbers for symbols and unknown dims, symbols for unknown ones; None for no gain.
+
+    Example:
+        >>> stronger(["n", None, 3], [2, "m", 5]), stronger([1, 2], [1, None])
+        ([2, 'm', 3], None)
+    """
+    if len(old) != len(new):
+        return None
+    merged = [_stronger(a, b) for a, b in zip(old, new)]
+    return merged if any(a is not b for a, b in zip(merged, old)) else None
+
+
+def _stronger(old: Any, new: Any) -> Any:
+    if is_static_dim(old):
+        return old
+    if is_static_dim(new):
+        return new
+    if isinstance(old, str) and old:
+        return old
+    return new if isinstance(new, str) and new else old
