@@ -38,7 +38,9 @@ class Entry:
 
 @dataclass
 class Report:
-    """What passes did to a model: rewritten, declined with reasons, and seconds by pass.
+    """What passes did to a model: rewritten, declined with reasons, left over, and seconds by pass.
+
+    ``left`` is what a pass that sets out to remove a kind of node could not remove, with the reasons that its parts gave.
 
     Args:
         root: the model's graph, for paths.
@@ -48,6 +50,7 @@ class Report:
     shared: dict[str, Any] = field(default_factory=dict, repr=False)  # what passes of one run share, such as facts about shapes
     rewritten: list[Entry] = field(default_factory=list)
     declined: list[Entry] = field(default_factory=list)
+    left: list[Entry] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = ""
@@ -72,6 +75,10 @@ class Report:
         self._declined_keys.add(key)
         self._kept.append(node)
         self.declined.append(self._entry(graph, node, reason))
+
+    def leave(self, graph: Graph, node: Node, reason: str) -> None:
+        """Note that a node is still there in the end, and why."""
+        self.left.append(self._entry(graph, node, reason))
 
     def warn(self, text: str) -> None:
         """Note something about the model that the user should know."""
