@@ -1,0 +1,214 @@
+"""Control flow lowered as far as that can be done exactly: all the passes for it, to a fixpoint with folding and inference between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from onnx_gs.analysis import shape_inference
+from onnx_gs.analysis.loops import LoopParts
+from onnx_gs.errors import GraphValueError
+from onnx_gs.ir import Graph, order, walk
+from onnx_gs.ops import traits
+from onnx_gs.passes.base import Entry, Pass, Report
+from onnx_gs.passes.bound_loop import BoundLoop
+from onnx_gs.passes.equalize_ranks import EqualizeRanks
+from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
+from onnx_gs.passes.hoist_common import HoistCommon
+from onnx_gs.passes.hoist_invariants import HoistInvariants
+from onnx_gs.passes.if_to_where import IfToWhere
+from onnx_gs.passes.inline_if import InlineIf
+from onnx_gs.passes.loop_to_reduce import LoopToReduce
+from onnx_gs.passes.lower_constants import LowerConstants
+from onnx_gs.passes.lower_optional import LowerOptional
+from onnx_gs.passes.lower_scan import LowerScan
+from onnx_gs.passes.lower_sequence import LowerSequence
+from onnx_gs.passes.normalize_if import NormalizeIf
+from onnx_gs.passes.normalize_loop import NormalizeLoop
+from onnx_gs.passes.simplify import Simplify
+from onnx_gs.passes.slice_by_counter import SliceByCounter
+from onnx_gs.passes.unroll_loop import UnrollLoop
+from onnx_gs.passes.vectorize_loop import VectorizeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from onnx_gs.ir import Node
+
+_WANTED = traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL
+_FOLDING = ("fold-constants", "fold-shape-values", "fold-targets", "eliminate-identity", "share-subexpressions", "cleanup")
+_MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class LowerControlFlow(Pass):
+    """Replace ``If``, ``Loop``, ``Scan``, sequences and optionals as far as that can be done exactly; what TensorRT takes may stay.
+
+    Matches:   the operators with bodies, and those on sequences and optionals, at any depth.
+    Rewrites:  by the passes for each construct, in rounds: what conditions say, constant conditions, common nodes; loops in plain form, Scans, growing
+               values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, bounds for loops that end by a
+               condition, hoisting, ``Where``, equal ranks. Constants and shapes are folded between the rounds.
+    Requires:  a sorted graph (done here). Names and types of the model's inputs and outputs stay, and so do the names of what is not rewritten; weights
+               are never copied.
+    Declines:  as each pass says; what is still there in the end is in the report's ``left``, with the reasons.
+    TensorRT:  see the page on lowering for what it refuses and what is done about it.
+
+    It ends because each round has to make the model smaller by a measure: the operators with bodies, counted by how deep they are nested (unrolling one
+    copies only shallower ones), then the sequence and optional operators, then the values that loops carry.
+
+    Args:
+        max_nodes: the most nodes that unrolling one loop may give.
+        bind: symbolic dim → its size; the model is for that size afterwards.
+        freeze: input → its value; the input goes.
+        bounds: loop's node name → the most trips, where nothing in the model says; a longer run would be cut short.
+        max_trips: the same for every loop without a bound.
+        where: the most nodes in both branches of an ``If`` that becomes a ``Where``; 0 keeps such.
+        unroll: whether loops with a known trip count are unrolled at all.
+        reorder: also where float arithmetic is added up in another order: results are close then, not equal.
+
+    Example:
+        >>> from onnx_gs.ir import Graph, Node, Variable
+        >>> x, y = Variable("x", "float32", [2]), Variable("y", "float32", [2])
+        >>> LowerControlFlow()(Graph([Node("Neg", inputs=[x], outputs=[y])], [x], [y])).left
+        []
+    """
+
+    name: ClassVar[str] = "lower-control-flow"
+    max_nodes: int = 2000
+    bind: Mapping[str, int] = field(default_factory=dict)
+    freeze: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    max_trips: int | None = None
+    where: int = 12
+    unroll: bool = True
+    reorder: bool = False
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Rewrite the graph in place and note what was done."""
+        if self.max_nodes < 0:
+            raise GraphValueError(f"max_nodes is {self.max_nodes}", fix="give 0 or more")
+        self._state(graph, report)
+        if not _has_control_flow(graph):
+            return
+        captured = None
+        for root in (graph, *graph.functions):
+            for g in walk.graphs(root):
+                order.sort_nodes(g, captured)
+        LowerConstants().apply(graph, report)
+        declined = _LastRound(report)
+        measure = _measure(graph)
+        for _ in range(_MOST_ROUNDS):
+            declined.start()
+            self._fold(graph, report)
+            self._round(graph, report, self._exact())
+            now = _measure(graph)
+            if now < measure:
+                measure = now
+                continue
+            self._round(graph, report, self._last())
+            now = _measure(graph)
+            if not now < measure:
+                break
+            measure = now
+        self._fold(graph, report)
+        declined.finish(graph)
+
+    def _state(self, graph: Graph, report: Report) -> None:
+        """Put in what the caller states."""
+        if self.bind:
+            from onnx_gs.passes.bind_dims import BindDims
+
+            BindDims(dict(self.bind)).apply(graph, report)
+        if self.freeze:
+            from onnx_gs.passes.freeze_inputs import FreezeInputs
+
+            FreezeInputs(dict(self.freeze)).apply(graph, report)
+
+    def _fold(self, graph: Graph, report: Report) -> None:
+        shape_inference.infer(graph)
+        Simplify(only=_FOLDING).apply(graph, report)
+
+    def _round(self, graph: Graph, report: Report, passes: list[Pass]) -> None:
+        for p in passes:
+            before = report.changed
+            p.apply(graph, report)
+            if report.changed != before:
+                shape_inference.infer(graph)
+
+    def _exact(self) -> list[Pass]:
+        """List the passes that remove control flow, or what stands in their way."""
+        unrolling: list[Pass] = [UnrollLoop(max_nodes=self.max_nodes)] if self.unroll else []
+        return [
+            LowerOptional(), LowerSequence(), NormalizeIf(), InlineIf(), NormalizeLoop(), LowerScan(max_nodes=self.max_nodes if self.unroll else 0),
+            GrowToScanOutput(), SliceByCounter(), VectorizeLoop(), LoopToReduce(reorder=self.reorder), *unrolling,
+        ]  # fmt: skip
+
+    def _last(self) -> list[Pass]:
+        """List the passes for what stays, and for what nothing else would decide any more."""
+        choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
+        return [HoistCommon(), *choosing, HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
+
+
+def _has_control_flow(graph: Graph) -> bool:
+    return any(node.op in _WANTED and node.is_onnx for _, node in walk.nodes(graph, functions=True))
+
+
+def _measure(graph: Graph) -> tuple[tuple[int, ...], int, int]:
+    """Count what is left: operators with bodies by height, the highest first; sequence and optional operators; what loops carry and have as outputs."""
+    height: dict[int, int] = {}
+    every = list(walk.graphs(graph, functions=True))
+    counts: dict[int, int] = {}
+    others = carried = 0
+    for g in reversed(every):  # inner before outer
+        tallest = 0
+        for node in g.nodes:
+            if node.has_body:
+                own = 2 * (1 + max((height.get(id(b), 0) for b in walk.bodies(node)), default=0)) + (node.op == "Scan")
+                tallest = max(tallest, own)
+                counts[own] = counts.get(own, 0) + 1
+                if node.op == "Loop":
+                    carried += LoopParts(node).carried + len(node.outputs)
+                elif node.op == "If":
+                    carried += len(node.outputs)
+            elif node.op in _WANTED and node.is_onnx:
+                others += 1
+        height[id(g)] = tallest
+    most = max(counts, default=0)
+    return (most, *(counts.get(h, 0) for h in range(most, 0, -1))), others, carried
+
+
+class _LastRound:
+    """Keeps, of all that was declined, what was declined at last: an earlier reason may no longer hold."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.kept = len(report.declined)
+
+    def start(self) -> None:
+        """Begin a round: forget what the round before declined."""
+        del self.report.declined[self.kept :]
+        self.report._declined_keys.clear()
+
+    def finish(self, graph: Graph) -> None:
+        """Note what is left, with the reasons given for it."""
+        reasons: dict[str, list[str]] = {}
+        for entry in self.report.declined[self.kept :]:
+            reasons.setdefault(entry.path, []).append(entry.reason)
+        found: list[tuple[Graph, Node]] = [(g, n) for g, n in walk.nodes(graph, functions=True) if n.op in _WANTED and n.is_onnx]
+        for g, n in found:
+            path = self.report._entry(g, n, "").path
+            why = "; ".join(dict.fromkeys(reasons.get(path, ()))) or "TensorRT takes it as it is, or no pass knows it"
+            self.report.leave(g, n, why)
+
+
+def left_by_op(entries: list[Entry]) -> dict[str, int]:
+    """Count what is left by operator.
+
+    Example:
+        >>> left_by_op([Entry("lower-control-flow", "n", "Loop", "graph 'g' > node 'n' (Loop)")])
+        {'Loop': 1}
+    """
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.op] = counts.get(entry.op, 0) + 1
+    return counts
