@@ -79,6 +79,7 @@ def _infer(graph: Graph) -> tuple[Any, structure.StructureWriter] | None:
     writer.graph(graph, model.graph)
     for name, tensor in writer.weights.items():
         _describe_weight(name, tensor, model.graph)
+    _repeat_in_bodies(model.graph)
     try:
         writer.finish(model, graph.functions)
     except OnnxGsError as error:  # a function that cannot be written is not seen through
@@ -102,6 +103,20 @@ def _describe_weight(name: str, tensor: Constant, target: Any) -> None:
     value.name = name
     if known is not None:
         types.write(value.type, ValueType("tensor_type", known.number, tensor.shape))
+
+
+def _repeat_in_bodies(graph: Any) -> None:
+    """Put the small weights that a body reads into the body too: inference tells bodies the types of outer values, but not what they hold."""
+    values = {t.name: t for t in graph.initializer}
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        for node in current.node:
+            for attribute in node.attribute:
+                pending.extend([attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs)
+        if current is not graph:
+            read = dict.fromkeys(name for node in current.node for name in node.input if name in values)
+            current.initializer.extend([values[name] for name in read])
 
 
 def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
