@@ -1,0 +1,112 @@
+"""Operators that TensorRT lacks, or takes in some forms only, spelled out with those that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from onnx_gs.ir import dtypes
+from onnx_gs.passes import legalize_bitwise, legalize_integers, legalize_scatter, legalize_selection, legalize_training
+from onnx_gs.passes.legalizing import Case, Rule, apply
+from onnx_gs.passes.rewriting import NodePass, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onnx_gs.ir import Graph, Node, Tensor
+
+#: Operators that TensorRT refuses when an optional output is named, used or not.
+_FEWER_OUTPUTS = ("MaxPool", "LayerNormalization")
+
+
+def _arg(case: Case) -> Sequence[Tensor | None] | None:
+    """A vector gets a second axis: TensorRT takes ArgMax and ArgMin from rank 2 on."""
+    x = case.node.inputs[0]
+    if case.rank(x) != 1:
+        return None
+    attrs = {name: value for name, value in case.node.attrs.items() if name not in {"axis", "keepdims"}}
+    keep = int(case.attribute("keepdims"))
+    row = case.emit.unsqueeze(case.typed(x), [0])
+    found = case.emit.op(case.node.op, row, dtype=np.int64, shape=[1, 1] if keep else [1], axis=1, keepdims=keep, **attrs)
+    return [case.emit.squeeze(found, [0])]
+
+
+def _relu(case: Case) -> Sequence[Tensor | None] | None:
+    """Max with 0: TensorRT has Relu of floats only."""
+    x = case.node.inputs[0]
+    dtype = case.dtype(x)
+    if dtype is None or dtype.kind not in {"int", "uint"}:
+        return None
+    return [case.emit.elementwise("Max", case.typed(x), case.emit.constant(np.zeros((), dtype.numpy)))]
+
+
+def _reduce_bool(case: Case) -> Sequence[Tensor | None] | None:
+    """int32 in between: TensorRT reduces numbers only."""
+    x = case.node.inputs[0]
+    if case.dtype(x) is not dtypes.BOOL:
+        return None
+    number = case.emit.cast(case.typed(x), dtypes.INT32)
+    reduced = case.emit.op(case.node.op, number, *case.node.inputs[1:], dtype=dtypes.INT32, shape=case.shape(case.node.outputs[0]), **case.node.attrs)
+    return [case.emit.cast(reduced, dtypes.BOOL)]
+
+
+#: Which rules look at an operator, in order; the first that gives something wins.
+RULES: dict[str, tuple[Rule, ...]] = {
+    "ArgMax": (_arg,),
+    "ArgMin": (_arg,),
+    "Relu": (_relu,),
+    "ReduceMax": (_reduce_bool,),
+    "ReduceMin": (_reduce_bool,),
+    **legalize_bitwise.RULES,
+    **legalize_integers.RULES,
+    **legalize_scatter.RULES,
+    **legalize_selection.RULES,
+    **legalize_training.RULES,
+}
+
+
+@dataclass(frozen=True)
+class LegalizeOps(NodePass):
+    """Spell operators out that TensorRT lacks, or refuses in this form.
+
+    Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; extra outputs of ``MaxPool``
+               and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a reduction; ``BatchNormalization`` and ``Dropout`` in
+               training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise operators; ``MatMulInteger``, ``ConvInteger``.
+    Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.
+    Requires:  known element types and ranks, constant indices of scatters, constant conditions of ``Compress``.
+    Declines:  with the reason that the rule gives; a used second output of ``MaxPool`` stays.
+    TensorRT:  refuses all of these while parsing. Results are equal to the bit, except in training mode and for masked sums, where the order
+               of additions differs.
+
+    Before::                                             After::
+        y = ArgMax <axis = 0, keepdims = 0> (x)              u = Unsqueeze (x, {0})
+                                                             v = ArgMax <axis = 1, keepdims = 0> (u)
+                                                             y = Squeeze (v, {0})
+    """
+
+    name: ClassVar[str] = "legalize-ops"
+    ops: ClassVar[tuple[str, ...]] = (*_FEWER_OUTPUTS, *RULES)
+
+    def visit(self, work: Work, owner: Graph, node: Node) -> None:
+        """Apply the first rule that gives something."""
+        if node.op in _FEWER_OUTPUTS:
+            _drop_unused_outputs(work, owner, node)
+            return
+        if not any(work.edit.is_used(t) for t in node.outputs):
+            return
+        for rule in RULES[node.op]:
+            if apply(rule, work, owner, node):
+                return
+
+
+def _drop_unused_outputs(work: Work, owner: Graph, node: Node) -> None:
+    extra = [t for t in node.outputs[1:] if t.name]
+    if not extra or any(work.edit.is_used(t) for t in extra):
+        return
+    work.report.rewrote(owner, node, "unused outputs dropped")
+    while len(node.outputs) > 1:
+        node.outputs.pop()
+
+
