@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data, types
@@ -65,7 +66,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
 
 
 def export_skeleton(
-    graph: Graph, *, do_type_check: bool = True, inline_limit: int = 0, payload_from: int = PAYLOAD, **kwargs: Any
+    graph: Graph, *, do_type_check: bool = True, inline_limit: int = 0, payload_from: int = PAYLOAD, keep_places: bool = False, **kwargs: Any
 ) -> tuple[onnx.ModelProto, list[Payload]]:
     """Make a model of a graph without its large weights.
 
@@ -74,14 +75,16 @@ def export_skeleton(
         do_type_check: refuse graph inputs and outputs of unknown element type.
         inline_limit: weights in files with at most this many bytes are read into the message.
         payload_from: weights in memory with more bytes than this stay out of the message.
+        keep_places: leave the note of where their bytes are with weights in files, for the writer.
         kwargs: as for ``export_onnx``.
 
     Returns:
         The model, and the weights that it lacks.
     """
     payloads: list[Payload] = []
+    exporter = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from, keep_places=keep_places)
     with collector_paused():
-        model = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from).model(graph, kwargs)
+        model = exporter.model(graph, kwargs)
     return model, payloads
 
 
@@ -115,14 +118,24 @@ class Exporter:
         payloads: where weights go that stay out of the message; None to write all into it.
         inline_limit: see ``export_skeleton``.
         payload_from: see ``export_skeleton``.
+        keep_places: see ``export_skeleton``.
     """
 
-    def __init__(self, *, check: bool = True, payloads: list[Payload] | None = None, inline_limit: int = 0, payload_from: int = PAYLOAD) -> None:
+    def __init__(
+        self,
+        *,
+        check: bool = True,
+        payloads: list[Payload] | None = None,
+        inline_limit: int = 0,
+        payload_from: int = PAYLOAD,
+        keep_places: bool = False,
+    ) -> None:
         """Start without an idea of any graph."""
         self.check = check
         self.payloads = payloads
         self.inline_limit = inline_limit
         self.payload_from = payload_from
+        self.keep_places = keep_places
         self.owned: dict[int, list[Tensor]] = {}  # id of a graph -> the weights that it stores, in order of first use
         self.ir_version: int | None = None
         self.opset: int | None = None
@@ -478,7 +491,6 @@ class Exporter:
             named = target.values
             for part, stored in ((target.values, regions[0]), (target.indices, regions[1])):
                 if stored is not None:
-                    tensor_data.bare(part)
                     self._from_file(part, stored)
         else:
             self._copy_weight(source, target, region)
@@ -490,9 +502,8 @@ class Exporter:
     def _copy_weight(self, source: Any, target: Any, region: Any) -> None:
         if region is not None:
             target.CopyFrom(source)
-            tensor_data.bare(target)
             self._from_file(target, region)
-        elif self.payloads is not None and source.ByteSize() > self.payload_from and source.HasField("raw_data") and not source.external_data:
+        elif self.payloads is not None and source.ByteSize() > self.payload_from and source.HasField("raw_data") and _is_plain(source):
             target.Clear()
             for field, value in source.ListFields():
                 if field.name == "raw_data":
@@ -510,10 +521,13 @@ class Exporter:
 
     def _from_file(self, target: Any, region: Any) -> None:
         if self.payloads is None or region.length <= self.inline_limit:
+            tensor_data.bare(target)
             target.raw_data = region.read()
-        else:
-            target.ClearField("raw_data")
-            self.payloads.append(Payload(target, region, region.length))
+            return
+        if not self.keep_places:
+            tensor_data.bare(target)
+        target.ClearField("raw_data")
+        self.payloads.append(Payload(target, region, region.length))
 
     def _array(self, values: np.ndarray[Any, Any], converted: Any, target: Any, name: str) -> None:
         known = tensor_data.known_of(values, name)
@@ -596,6 +610,11 @@ def _doc_of(source: Any) -> str:
     return str(source.doc_string) if isinstance(source, (onnx.ValueInfoProto, onnx.TensorProto)) else ""
 
 
+def _is_plain(weight: Any) -> bool:
+    """Say whether a weight has nothing but fields that this version knows, and its bytes in the message."""
+    return not weight.external_data and not len(UnknownFieldSet(weight))
+
+
 def _untyped(message: Any) -> bool:
     kind = message.type.WhichOneof("value")
     return kind is None or (kind == "tensor_type" and not message.type.tensor_type.elem_type)
@@ -604,7 +623,7 @@ def _untyped(message: Any) -> bool:
 def _as_read(tensor: Tensor) -> bool:
     """Say whether a tensor's type is still what its message says."""
     if isinstance(tensor, Constant):
-        return tensor.lazy is not None and not attributes._converted(tensor) and tensor._source is None
+        return tensor.lazy is not None and not attributes._converted(tensor)
     if tensor._source is None:
         return False
     if tensor._dtype is _UNREAD and tensor._shape is _UNREAD and tensor._type is _UNREAD:

@@ -27,7 +27,7 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
     """Open a model: its structure is read, its weights stay in their files until their values are asked for.
 
     Args:
-        path: the file, or a binary stream.
+        path: the file, or a binary stream; external data of a stream is looked for in the working directory.
         graph_type: the class to build, ``Graph`` or a child of it.
         function_type: the class of the local functions, ``Function`` or a child of it.
 
@@ -51,13 +51,11 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
     if isinstance(path, (str, os.PathLike)):
         name = os.fspath(path)
         model, file = outline(name)
-        base_dir: str | None = os.path.dirname(name)
     else:
         name = "<stream>"
         model, file = outline_stream(path)
-        base_dir = None
     _check(model, name)
-    return import_model(model, graph_type=graph_type, function_type=function_type, base_dir=base_dir, source_file=file, owned=True)
+    return import_model(model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(name), source_file=file, owned=True)
 
 
 def _check(model: onnx.ModelProto, name: str) -> None:
@@ -91,7 +89,7 @@ def save(
     is_path = isinstance(path, (str, os.PathLike))
     if not is_path and external_data is not None:
         raise ModelFileError("a stream has no place for external data", fix="save to a path")
-    model, payloads = export_skeleton(graph)
+    model, payloads = export_skeleton(graph, keep_places=True)
     if isinstance(path, (str, os.PathLike)):
         writer.write_model(model, path, payloads, external=external_data, size_threshold=size_threshold)
     else:

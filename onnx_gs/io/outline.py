@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from onnx_gs.errors import ModelFileError
-from onnx_gs.io import wire
+from onnx_gs.io import utf8, wire
 from onnx_gs.io.regions import SourceFile, write_all
 
 if TYPE_CHECKING:
@@ -204,6 +204,9 @@ def _parsed(content: bytes, source: wire.Readable, *, skeleton: bool = False) ->
         _diagnose(wire.Memory(content, source.name), onnx.ModelProto.DESCRIPTOR)
         what = "protobuf cannot parse the model's structure" if skeleton else "protobuf cannot parse the model"
         raise ModelFileError(f"{what}, which begins at byte 0: {error}", where=where, fix="the file is damaged or no ONNX model") from error
+    if not utf8.is_utf8(content):
+        _diagnose(wire.Memory(content, source.name), onnx.ModelProto.DESCRIPTOR)
+        raise ModelFileError("a name in the model is not UTF-8", where=where, fix="the file is damaged or no ONNX model")
     if not model.HasField("graph"):
         what = f"the model ends at byte {source.size} without a graph"
         raise ModelFileError(what, where=where, fix="the file is cut short or no ONNX model")
@@ -214,7 +217,7 @@ def _diagnose(source: wire.Readable, descriptor: Any) -> None:
     """Raise for the first byte that is wrong; return where nothing is found.
 
     Raises:
-        ModelFileError: always, where a length, a number or the nesting is wrong.
+        ModelFileError: always, where a length, a number, a name or the nesting is wrong.
     """
     walker = wire.Walker(source)
     pending = [(descriptor, walker.fields(0, source.size))]
@@ -225,7 +228,14 @@ def _diagnose(source: wire.Readable, descriptor: Any) -> None:
             pending.pop()
             continue
         known = kind.fields_by_number.get(field.number)
-        if field.kind != wire.BYTES or known is None or known.message_type is None:
+        if field.kind != wire.BYTES or known is None:
+            continue
+        if utf8.is_text(known):
+            try:
+                source.read(field.content, field.end - field.content).decode()
+            except UnicodeDecodeError as error:
+                raise walker.fail("a name is not UTF-8", field.content) from error
+        if known.message_type is None:
             continue
         if len(pending) > wire.DEPTH_LIMIT:
             raise walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", field.start)

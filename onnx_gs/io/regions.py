@@ -82,9 +82,9 @@ class SourceFile:
             ModelFileError: it is missing, unreadable, or no regular file.
         """
         name = os.fspath(path)
-        real = os.path.realpath(name)
         with _lock:
             try:
+                real = os.path.realpath(name)
                 found = os.stat(real)
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"file cannot be opened: {_reason(error)}", where=f"file '{name}'") from error

@@ -268,6 +268,8 @@ def _sharing(source: Region | Buffer) -> Any:
     """Give a key that is equal for weights that are the same bytes."""
     if isinstance(source, Region):
         return (id(source.file), source.offset, source.length)
+    if isinstance(source, np.ndarray) and source.flags.c_contiguous:
+        return ("memory", source.ctypes.data, source.nbytes)
     return id(source)
 
 

@@ -206,13 +206,13 @@ def test_truncated_at_every_length(tmp_path, monkeypatch, walk):
         monkeypatch.setattr(outlines, "SMALL_FILE", 0)
     content = small_model()
     opened = [
-        n for n in [*range(600), *range(600, len(content), 97), *range(len(content) - 60, len(content))] if attempt(tmp_path / "m.onnx", content[:n])
+        n for n in [*range(0, 600, 3), *range(600, len(content), 397), *range(len(content) - 60, len(content))] if attempt(tmp_path / "m.onnx", content[:n])
     ]
     # Only where a field of the model ends is the rest a message again: behind the graph, without opsets.
     assert len(opened) == 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.booleans(), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=4))
 def test_flipped_bytes(tmp_path_factory, walk, flips):
     content = bytearray(small_model())
@@ -224,7 +224,7 @@ def test_flipped_bytes(tmp_path_factory, walk, flips):
         attempt(tmp_path_factory.getbasetemp() / "flipped.onnx", bytes(content))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.booleans(), st.binary(max_size=200))
 def test_garbage(tmp_path_factory, walk, content):
     with pytest.MonkeyPatch.context() as patch:
@@ -242,7 +242,7 @@ _messages = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_messages)
 def test_nested_messages_with_wrong_lengths(tmp_path_factory, content):
     with pytest.MonkeyPatch.context() as patch:
@@ -279,6 +279,12 @@ def test_structure_over_two_gigabytes_is_refused_before_it_is_read(tmp_path):
         file.truncate(file.tell() + (1 << 40))
     with pytest.raises(ModelFileError, match="more than protobuf can parse"):
         outline(path)
+
+
+def test_names_that_are_no_text(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(small_model().replace(b"then_branch", b"then\x80branch"))
+    with pytest.raises(ModelFileError, match="a name is not UTF-8 at byte 74"):
+        outline(tmp_path / "m.onnx")
 
 
 def test_weights_are_found_again(tmp_path, walked):
