@@ -21,7 +21,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from onnx_gs.cli.report import Session
-from onnx_gs.errors import OnnxGsError
+from onnx_gs.errors import OnnxGsError, VerificationError
 from onnx_gs.version import __version__
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ def _dispatch(arguments: list[str]) -> int:
     session = Session(name, options)
     try:
         return session.finish(module.run(options, session))
+    except VerificationError as error:
+        _fail(name, str(error))
+        return session.finish(OTHER)
     except OnnxGsError as error:
         return _fail(name, str(error))
     except BrokenPipeError:

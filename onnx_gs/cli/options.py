@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import re
-import types
-import typing
 from typing import TYPE_CHECKING, Any
+
+from onnx_gs.errors import GraphValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    import numpy as np
+
+    from onnx_gs.graph import Graph
 
 
 def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
@@ -38,6 +43,61 @@ def add_pass_choice(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--only", metavar="PASS", action="append", help="run only this pass (again for several)")
     group.add_argument("--skip", metavar="PASS", action="append", help="leave this pass out (again for several)")
+
+
+def pass_choice(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """Give what ``--only`` and ``--skip`` say, as the fields of ``Simplify``; names may be joined by commas."""
+    found: dict[str, tuple[str, ...]] = {}
+    for field in ("only", "skip"):
+        given = getattr(options, field)
+        if given:
+            found[field] = tuple(name for text in given for name in text.split(",") if name)
+    return found
+
+
+def add_stated(parser: argparse.ArgumentParser) -> None:
+    """Add what the user states about the inputs."""
+    again: dict[str, Any] = {"type": pair, "action": "append", "default": []}
+    parser.add_argument("--bind", metavar="DIM=N", help="the size of a symbolic dim (again for several)", **again)
+    parser.add_argument("--freeze", metavar="INPUT=VALUE", help="the value of an input, such as 3, true or [1,2]; the input goes", **again)
+
+
+def bound_dims(options: argparse.Namespace) -> dict[str, int]:
+    """Give the sizes that ``--bind`` states.
+
+    Raises:
+        GraphValueError: one is no size.
+    """
+    found = {}
+    for name, text in options.bind:
+        if not text.isdigit():
+            raise GraphValueError(f"--bind {name}={text}: '{text}' is no size", fix="give a number of 0 or more")
+        found[name] = int(text)
+    return found
+
+
+def frozen_values(options: argparse.Namespace, graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
+    """Give the values that ``--freeze`` states, in the dtypes of the inputs.
+
+    Raises:
+        GraphValueError: there is no such input, or the value is none for it.
+    """
+    import numpy as np
+
+    from onnx_gs.ir import dtypes
+
+    found = {}
+    for name, text in options.freeze:
+        tensor = next((t for t in graph.inputs if t.name == name), None)
+        if tensor is None:
+            raise GraphValueError(f"--freeze {name}: there is no such input", fix=f"the inputs are {', '.join(t.name for t in graph.inputs)}")
+        known = dtypes.of(tensor)
+        try:
+            found[name] = np.array(json.loads(text), dtype=None if known is None else known.numpy)
+        except (ValueError, TypeError) as error:
+            what = f"--freeze {name}={text}: no value for {tensor}"
+            raise GraphValueError(what, fix="give a number, true, false, or a list in brackets") from error
+    return found
 
 
 def count(text: str) -> int | None:
@@ -78,13 +138,12 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, names: Iterable[str]
         kind: a dataclass.
         names: which fields; None for all of simple types.
     """
-    hints = typing.get_type_hints(kind)
     notes = field_notes(kind)
     wanted = None if names is None else set(names)
     for field in dataclasses.fields(kind):
         if wanted is not None and field.name not in wanted:
             continue
-        convert = _reader(hints[field.name])
+        convert = _reader(field.type)
         if convert is None:
             continue
         flag = "--" + field.name.replace("_", "-")
@@ -120,12 +179,11 @@ def field_notes(kind: type) -> dict[str, str]:
     return {name: note.replace("``", "").rstrip(".") for name, note in found.items()}
 
 
-def _reader(hint: Any) -> Callable[[str], Any] | type | None:
-    """Give how to read a value of an annotated type from the command line; None for types that it cannot carry."""
-    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
-        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        return count if int in kinds else _reader(kinds[0]) if len(kinds) == 1 else None
-    if typing.get_origin(hint) is typing.Literal:
-        return str
-    readers: dict[Any, Callable[[str], Any] | type] = {bool: bool, int: count, float: float, str: str}
-    return readers.get(hint)
+def _reader(annotation: Any) -> Callable[[str], Any] | type | None:
+    """Give how to read a value of an annotated type from the command line; None for types that it cannot carry.
+
+    The annotation is looked at as text, since names in it may be there for type checkers only.
+    """
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    readers: dict[str, Callable[[str], Any] | type] = {"bool": bool, "int": count, "float": float, "str": str}
+    return str if text.startswith("Literal[") else readers.get(text.removesuffix(" | None"))

@@ -1,0 +1,64 @@
+"""Make a model ready for TensorRT: simplify it, lower its control flow, and say what is left in the way.
+
+The result is written also when blockers are left; the status is 1 then. What blocks is looked up in the table for --target; TensorRT need not be
+installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.cli import options as shared, rewriting
+from onnx_gs.cli.fold import FIELDS, simplification
+from onnx_gs.passes.lower_control_flow import LowerControlFlow
+from onnx_gs.passes.simplify import Simplify
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+    from onnx_gs.graph import Graph
+    from onnx_gs.passes.base import Report
+
+LOWERING = ("max_nodes", "max_trips", "where", "unroll", "reorder")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    shared.add_output(parser)
+    shared.add_verify(parser)
+    parser.add_argument("--target", metavar="NAME", help="what to prepare for, such as tensorrt-10.3 or rtx-1.7 (default: the newest in the table)")
+    shared.add_fields(parser, Simplify, FIELDS)
+    shared.add_pass_choice(parser)
+    shared.add_fields(parser, LowerControlFlow, LOWERING)
+    shared.add_stated(parser)
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Prepare the model."""
+    from onnx_gs.trt.readiness import check
+
+    values: dict[str, Any] = {}
+    stated = rewriting.Stated(shared.bound_dims(options), values)
+
+    def prepare(graph: Graph, report: Report) -> None:
+        values.update(shared.frozen_values(options, graph))
+        given: dict[str, Any] = {name: getattr(options, name) for name in LOWERING if hasattr(options, name)}
+        simplify = simplification(options)
+        for what in (simplify, LowerControlFlow(**given, bind=stated.dims, freeze=values), simplify):
+            report.shared.clear()  # facts that one kind of pass keeps are not kept true by the other
+            what.apply(graph, report)
+
+    tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
+    graph, _ = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)
+    found = check(graph, options.target, static=True)
+    session.put(target=str(found.target), blockers=[blocker.as_dict() for blocker in found.blockers])
+    rows = [(blocker.title, blocker.path, blocker.reason, blocker.remedy) for blocker in found.blockers]
+    if rows:
+        session.table(f"In the way of {found.target}", ["what", "where", "why", "remedy"], rows)
+    else:
+        session.say(f"ready for {found.target}, as far as its table says", style="green")
+    for warning in found.warnings:
+        session.say(f"warning: {warning.title}: {warning.reason} ({warning.path})", style="yellow")
+    return 1 if rows else 0

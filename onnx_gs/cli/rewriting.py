@@ -1,0 +1,134 @@
+"""What the commands that rewrite a model have in common: read, rewrite, verify, write, tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onnx_gs.cli import models
+from onnx_gs.cli.report import size
+from onnx_gs.errors import EvaluationError, VerificationError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from onnx_gs.cli.report import Session
+    from onnx_gs.evaluate.verify import Verdict
+    from onnx_gs.graph import Graph
+    from onnx_gs.passes.base import Report
+
+    Rewrite = Callable[[Graph, Report], None]
+
+
+class Stated(NamedTuple):
+    """What the user states about a model's inputs.
+
+    Attributes:
+        dims: sizes of symbolic dims.
+        values: values of inputs.
+    """
+
+    dims: Mapping[str, int] = {}
+    values: Mapping[str, Any] = {}
+
+
+def rewrite(
+    options: argparse.Namespace, session: Session, what: Rewrite, stated: Stated | None = None, *, tolerant: bool = False
+) -> tuple[Graph, Report]:
+    """Rewrite the model that the options name, and write the result where they say.
+
+    Args:
+        options: with ``model``, ``output``, ``external_data`` and ``verify``.
+        session: where to tell it.
+        what: the rewrite, such as ``apply`` of a pass.
+        stated: what the user states about the inputs, and the rewrite makes the model rely on.
+        tolerant: whether it reorders float arithmetic on purpose.
+
+    Returns:
+        The rewritten graph and the report.
+
+    Raises:
+        VerificationError: ``--verify`` found a difference; nothing was written then.
+    """
+    from onnx_gs.passes.base import Report
+
+    graph = models.read(options.model, session)
+    before = summary(graph)
+    original = graph.copy() if options.verify else None
+    report = Report(graph)
+    with session.progress("rewriting", lambda: f"{report.current}, {len(report.rewritten):,} rewrites" if report.current else ""):
+        what(graph, report)
+    session.report(report)
+    if original is not None:
+        verify(original, graph, session, stated, tolerant=tolerant)
+    models.write(graph, options, session)
+    after = summary(graph)
+    session.put(result={"output": options.output, "before": before, "after": after})
+    session.say(
+        f"{options.model} → {options.output}: {before['nodes']:,} → {after['nodes']:,} nodes, "
+        f"{size(before['weight_bytes'])} → {size(after['weight_bytes'])} of weights",
+        style="bold",
+    )
+    return graph, report
+
+
+def summary(graph: Graph) -> dict[str, int]:
+    """Count nodes (``Constant`` nodes apart, bodies and functions included) and the bytes of weights."""
+    from onnx_gs.cli.inspect import weights
+
+    return {"nodes": models.node_count(graph), "weight_bytes": sum(weight["bytes"] for weight in weights(graph))}
+
+
+def verify(before: Graph, after: Graph, session: Session, stated: Stated | None = None, *, tolerant: bool = False) -> None:
+    """Compare two models in ONNX Runtime and tell it.
+
+    Args:
+        before: the model as it was.
+        after: the model as it is.
+        session: where to tell it.
+        stated: sizes of dims and values of inputs that both shall be run with.
+        tolerant: whether float arithmetic was reordered on purpose, so that results may differ in the last digits.
+
+    Raises:
+        VerificationError: they differ.
+        EvaluationError: the model runs on none of the inputs that were made up for it.
+        MissingExtraError: ONNX Runtime is not installed.
+    """
+    bounds: dict[str, Any] = {"absolute": 1e-5, "relative": 1e-3} if tolerant else {}
+    with session.progress("verifying"):
+        verdict, fed = _first_that_runs(before, after, stated or Stated(), bounds)
+        random = _random_outputs(before, fed) if verdict.outputs else []
+    for name in random:
+        verdict.outputs.pop(name, None)
+    session.put(verify={**verdict.as_dict(), "random": random})
+    if verdict.outputs:
+        raise VerificationError(str(verdict), fix="report it with the model; --only and --skip find the pass that did it")
+    how = f"at most {verdict.worst:.3g} apart" if verdict.worst else "the same bit for bit"
+    session.say(f"verified: {how} in {verdict.ran} runs", style="green")
+    if random:
+        session.say(f"  not compared, as they differ from run to run: {', '.join(random)}", style="yellow")
+
+
+def _first_that_runs(before: Graph, after: Graph, stated: Stated, bounds: dict[str, Any]) -> tuple[Verdict, list[dict[str, Any]]]:
+    """Verify on inputs that the model runs on: small integers first where larger ones are indices out of range."""
+    from onnx_gs.evaluate import feeds
+    from onnx_gs.evaluate.verify import verify as compare
+
+    skipped: list[str] = []
+    for high in (10, 2, 1):
+        fed = [feeds.make(before, seed, seed % 2, dims=stated.dims, given=stated.values, high=high) for seed in range(3)]
+        verdict = compare(before, after, feeds=fed, **bounds)
+        if verdict.result != "not run":
+            return verdict, fed
+        skipped += verdict.skipped
+    raise EvaluationError(
+        f"the model cannot be verified, as it runs on none of the inputs made up for it: {skipped[0] if skipped else 'it takes none'}",
+        fix="leave --verify out",
+    )
+
+
+def _random_outputs(graph: Graph, fed: list[dict[str, Any]]) -> list[str]:
+    """List the outputs in which the model differs from itself."""
+    from onnx_gs.evaluate.verify import verify as compare
+
+    return list(compare(graph, graph.copy(), feeds=fed).outputs)

@@ -1,0 +1,162 @@
+"""The commands that rewrite: right results, reports, standard streams, verification."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.cli.main import main
+from onnx_gs.evaluate import compare, feeds, onnxruntime
+
+DEMO = Path(__file__).parents[2] / "examples" / "models" / "keyword_spotter.onnx"
+COMMANDS = ["cleanup", "fold", "prepare"]
+
+
+def same_results(before: Path, after: Path) -> None:
+    a, b = gs.load(before), gs.load(after)
+    for seed, batch in ((0, 1), (1, 3)):
+        fed = feeds.make(a, seed, dims={"batch": batch})
+        one, other = onnxruntime.run(a, fed), onnxruntime.run(b, fed)
+        assert list(one) == list(other)
+        assert all(compare.compare(one[name], other[name]) is None for name in one)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_demo_model(command, tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert main([command, str(DEMO), "-o", str(out), "--verify", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    found = json.loads(said.out)
+    assert found["command"] == command
+    assert found["result"]["output"] == str(out)
+    assert found["result"]["before"]["nodes"] == 68
+    assert found["verify"] == {"result": "same", "runs": 3, "skipped": [], "outputs": {}, "random": []}
+    assert all({"pass", "node", "path"} <= set(entry) for entry in found["rewritten"])
+    assert all({"pass", "node", "path", "reason"} <= set(entry) for entry in found["declined"])
+    same_results(DEMO, out)
+    interface = [(t.name, tuple(t.shape)) for t in (*gs.load(out).inputs, *gs.load(out).outputs)]
+    assert interface == [("features", ("batch", 40, 48)), ("scores", ("batch", 10))]
+
+
+def test_fold_decides_the_if_and_resolves_shapes(tmp_path):
+    out = tmp_path / "out.onnx"
+    assert main(["fold", str(DEMO), "-o", str(out), "--quiet"]) == 0
+    ops = [node.op for node in gs.load(out).nodes]
+    assert "If" not in ops
+    assert len(ops) <= 20
+
+
+def test_prepare_lowers_the_loop(tmp_path):
+    out = tmp_path / "out.onnx"
+    assert main(["prepare", str(DEMO), "-o", str(out), "--quiet"]) == 0
+    ops = [node.op for node in gs.load(out).nodes]
+    assert "Loop" not in ops
+    assert ops.count("Tanh") == 6
+
+
+def test_only_and_skip(tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert main(["fold", str(DEMO), "-o", str(out), "--only", "fold-constants,cleanup", "--json"]) == 0
+    assert {entry["pass"] for entry in json.loads(capsys.readouterr().out)["rewritten"]} <= {"fold-constants", "cleanup"}
+    assert main(["fold", str(DEMO), "-o", str(out), "--skip", "share-constants", "--json"]) == 0
+    assert "share-constants" not in {entry["pass"] for entry in json.loads(capsys.readouterr().out)["rewritten"]}
+    assert main(["fold", str(DEMO), "-o", str(out), "--only", "no-such-pass"]) == 2
+    assert "no-such-pass" in capsys.readouterr().err
+
+
+def test_report_for_people(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    out = tmp_path / "out.onnx"
+    assert main(["fold", str(DEMO), "-o", str(out), "--verify"]) == 0
+    text = capsys.readouterr().out
+    for expected in ("Rewritten", "fold-constants", "verified: the same bit for bit in 3 runs", "68 → "):
+        assert expected in text
+
+
+def test_quiet(tmp_path, capsys):
+    assert main(["fold", str(DEMO), "-o", str(tmp_path / "out.onnx"), "--quiet", "--verify"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_standard_streams():
+    command = [sys.executable, "-m", "onnx_gs.cli.main", "cleanup", "-", "-o", "-"]
+    done = subprocess.run(command, input=DEMO.read_bytes(), capture_output=True, check=True)
+    assert gs.load(io.BytesIO(done.stdout)).inputs[0].name == "features"
+    assert b"nodes" in done.stderr
+
+
+def test_result_may_replace_the_model(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(DEMO.read_bytes())
+    assert main(["fold", str(path), "-o", str(path), "--quiet"]) == 0
+    assert path.stat().st_size < DEMO.stat().st_size
+    same_results(DEMO, path)
+
+
+def test_external_data(tmp_path):
+    out = tmp_path / "out.onnx"
+    assert main(["cleanup", str(DEMO), "-o", str(out), "--external-data", "weights.bin", "--quiet"]) == 0
+    assert (tmp_path / "weights.bin").stat().st_size > 70_000
+    same_results(DEMO, out)
+    assert main(["cleanup", str(DEMO), "-o", "-", "--external-data", "weights.bin"]) == 2
+
+
+def test_output_that_cannot_be_written(tmp_path, capsys):
+    assert main(["cleanup", str(DEMO), "-o", str(tmp_path / "no" / "such" / "folder.onnx")]) == 2
+    assert "folder.onnx" in capsys.readouterr().err
+
+
+def test_output_is_required(capsys):
+    assert main(["fold", str(DEMO)]) == 2
+    assert "-o" in capsys.readouterr().err
+
+
+def test_a_wrong_rewrite_is_found_and_nothing_written(tmp_path, capsys, monkeypatch):
+    from onnx_gs.passes.cleanup import Cleanup
+
+    def wrong(self, graph, report):
+        relu = next(node for node in graph.nodes if node.op == "Relu")
+        relu.op = "Abs"
+
+    monkeypatch.setattr(Cleanup, "run", wrong)
+    out = tmp_path / "out.onnx"
+    assert main(["cleanup", str(DEMO), "-o", str(out), "--verify", "--json"]) == 1
+    said = capsys.readouterr()
+    assert "output 'scores' differs" in said.err
+    assert json.loads(said.out)["verify"]["result"] == "different"
+    assert not out.exists()
+
+
+def test_random_outputs_are_no_difference(tmp_path, capsys):
+    x, y, noise = gs.Variable("x", np.float32, (3,)), gs.Variable("y", np.float32, (3,)), gs.Variable("noise", np.float32, (3,))
+    nodes = [gs.Node("Neg", inputs=[x], outputs=[y]), gs.Node("RandomNormalLike", inputs=[x], outputs=[noise])]
+    path = tmp_path / "noisy.onnx"
+    gs.save(gs.Graph(nodes, [x], [y, noise], opset=18), path)
+    assert main(["fold", str(path), "-o", str(path), "--verify", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verify"]["result"] == "same"
+    assert "RandomNormalLike" in [node.op for node in gs.load(path).nodes]
+
+
+def test_a_model_that_cannot_run_is_said_to_be_so(tmp_path, capsys):
+    x, y = gs.Variable("x", np.float32, (2, 3)), gs.Variable("y", np.float32, None)
+    path = tmp_path / "unknown.onnx"
+    gs.save(gs.Graph([gs.Node("Reshape", inputs=[x, gs.Constant("s", np.array([5]))], outputs=[y])], [x], [y], opset=18), path)
+    assert main(["cleanup", str(path), "-o", str(path), "--verify"]) == 2
+    assert "cannot be verified" in capsys.readouterr().err
+
+
+def test_stated_dims_and_values(tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert main(["prepare", str(DEMO), "-o", str(out), "--bind", "batch=3", "--verify", "--quiet"]) == 0
+    assert list(gs.load(out).inputs[0].shape) == [3, 40, 48]
+    for bad in (["--bind", "batch=x"], ["--bind", "batch"], ["--freeze", "nothing=1"], ["--freeze", "features=yes"]):
+        assert main(["prepare", str(DEMO), "-o", str(out), *bad]) == 2
+        assert capsys.readouterr().err.count("error:") == 1
