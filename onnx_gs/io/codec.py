@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
+from onnx_gs.errors import GraphError
 from onnx_gs.io import attributes, tensor_data, types
 from onnx_gs.ir import source
 from onnx_gs.ir.values import LazyValues, SparseValues
@@ -70,8 +71,9 @@ def lazy(proto: Any) -> LazyValues:
     return SparseValues(proto) if tensor_data.is_sparse(proto) else LazyValues(proto)
 
 
-def _no_body(_message: Any) -> Graph:
-    raise AssertionError("a node with bodies is decoded when it is imported")
+def _no_body(message: Any) -> Graph:
+    # Nodes whose operator has bodies are decoded when they are imported.
+    raise GraphError(f"an attribute holds graph '{message.name}', but its operator takes none", fix="the model is damaged; export it again")
 
 
 def install() -> None:
