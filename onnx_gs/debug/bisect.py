@@ -1,0 +1,327 @@
+"""Find the smallest part of a model that still fails a check."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.debug.capture import capture, save_test_data
+from onnx_gs.debug.isolate import isolate
+from onnx_gs.debug.selection import Index
+from onnx_gs.errors import EvaluationError, GraphValueError, MissingExtraError, OnnxGsError
+from onnx_gs.evaluate import feeds as feeds_of
+from onnx_gs.io import files
+from onnx_gs.ir import order, walk
+from onnx_gs.ir.edit import rename_apart
+from onnx_gs.passes.inline_functions import InlineFunctions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
+
+LOGGER = logging.getLogger("onnx_gs")
+MODES = ("halves", "linear")
+
+
+@dataclass
+class Case:
+    """One part that a check is asked about.
+
+    Attributes:
+        graph: the part.
+        model: its file.
+        folder: the file's folder, which also holds ``test_data_set_0`` with recorded inputs and outputs, where they are known.
+        inputs: recorded values of its inputs, by name; empty where the model could not be run.
+        outputs: recorded values of its outputs.
+    """
+
+    graph: Graph
+    model: Path
+    folder: Path
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+Check = Callable[[Case], bool]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A check that runs a command; true means that the part passes.
+
+    Args:
+        template: the command; ``{model}`` stands for the part's file, ``{folder}`` for its folder.
+        fail_pattern: a regular expression: the part fails when the output matches, whatever the exit status.
+        timeout: seconds after which the part counts as failing; None for no limit.
+    """
+
+    template: str
+    fail_pattern: str | None = None
+    timeout: float | None = None
+
+    def __call__(self, case: Case) -> bool:
+        """Run the command on a part."""
+        words = [w.replace("{model}", str(case.model)).replace("{folder}", str(case.folder)) for w in shlex.split(self.template)]
+        if "{model}" not in self.template and "{folder}" not in self.template:
+            words.append(str(case.model))
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=self.timeout, check=False, errors="replace")  # noqa: S603 - the user's own command
+        except subprocess.TimeoutExpired:
+            return False
+        except OSError as error:
+            raise OnnxGsError(f"the check cannot be run: {error}", fix="give a command that exists, such as 'python check.py {model}'") from error
+        if self.fail_pattern is not None:
+            return re.search(self.fail_pattern, done.stdout + done.stderr) is None
+        return done.returncode == 0
+
+
+@dataclass
+class Trial:
+    """One part that was tried."""
+
+    where: str
+    start: int
+    stop: int
+    passes: bool
+    seconds: float = 0.0
+    remembered: bool = False
+
+
+@dataclass
+class BisectResult:
+    """What was found.
+
+    Attributes:
+        part: the smallest part that still fails.
+        nodes: labels of its nodes, with the body that they are in.
+        model: the part's file, with recorded inputs beside it.
+        trials: what was tried, in order.
+    """
+
+    part: Graph
+    nodes: list[str]
+    model: Path
+    trials: list[Trial] = field(default_factory=list)
+
+    @property
+    def runs(self) -> int:
+        """Count the checks that were really run."""
+        return sum(not t.remembered for t in self.trials)
+
+
+def bisect(
+    graph: Graph,
+    check: Check | str,
+    *,
+    feeds: Mapping[str, Any] | None = None,
+    mode: str = "halves",
+    folder: str | os.PathLike[str] | None = None,
+    fail_pattern: str | None = None,
+    timeout: float | None = None,
+) -> BisectResult:
+    """Find the smallest run of nodes for which a check still fails, also inside bodies and local functions.
+
+    Each part is cut out with the real values at its border, recorded from one run of the whole model, so that it runs on its own. First the
+    shortest failing beginning of the model is sought, then its shortest failing end. A single node with a body, or a call of a function, is
+    entered. Verdicts are kept in ``bisect.json`` in the folder: an interrupted search goes on where it was.
+
+    Args:
+        graph: the model; it stays as it is.
+        check: a callable that takes a ``Case`` and says whether it passes, or a command with ``{model}`` in it that exits with 0 when it passes.
+        feeds: values of the model's inputs; by default seeded random ones.
+        mode: ``"halves"`` halves the range each time; ``"linear"`` goes node by node, for checks that do not fail monotonically.
+        folder: where parts and the log are kept; by default a new temporary one.
+        fail_pattern: for a command: a regular expression that its output matches when it fails.
+        timeout: for a command: seconds after which it counts as failing.
+
+    Raises:
+        GraphValueError: the whole model passes, or the mode is unknown.
+    """
+    if mode not in MODES:
+        raise GraphValueError(f"mode '{mode}' is not known", fix=f"give one of {', '.join(MODES)}")
+    test = Command(check, fail_pattern, timeout) if isinstance(check, str) else check
+    target = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="onnx_gs_bisect_"))
+    target.mkdir(parents=True, exist_ok=True)
+    whole = graph.copy()
+    rename_apart(whole)
+    order.sort_nodes(whole)
+    search = _Search(whole, test, dict(feeds) if feeds is not None else None, target, mode, _key(graph, check))
+    return search.run()
+
+
+def _key(graph: Graph, check: Check | str) -> str:
+    shape = hashlib.sha256()
+    for owner, node in walk.nodes(graph):
+        shape.update(f"{owner.name}|{node.op}|{node.name}|{[t.name for t in node.inputs]}|{[t.name for t in node.outputs]}\n".encode())
+    shape.update(repr(check if isinstance(check, str) else getattr(check, "__qualname__", "callable")).encode())
+    return shape.hexdigest()[:16]
+
+
+class _Search:
+    def __init__(self, graph: Graph, check: Check, feeds: dict[str, Any] | None, folder: Path, mode: str, key: str) -> None:
+        self.graph, self.check, self.folder, self.mode, self.key = graph, check, folder, mode, key
+        self.feeds = feeds
+        self.trials: list[Trial] = []
+        self.log = folder / "bisect.json"
+        self.known = self._remembered()
+        self.prefix = ""
+
+    def _remembered(self) -> dict[str, bool]:
+        try:
+            stored = json.loads(self.log.read_text())
+        except (OSError, ValueError):
+            return {}
+        return dict(stored.get("verdicts", {})) if stored.get("key") == self.key else {}
+
+    def _keep(self) -> None:
+        content = {"key": self.key, "verdicts": self.known, "trials": [vars(t) for t in self.trials]}
+        fresh = self.log.with_suffix(".tmp")
+        fresh.write_text(json.dumps(content, indent=1))
+        fresh.replace(self.log)
+
+    # -- recorded values --------------------------------------------------------------------------
+
+    def _record(self, names: list[str], trip: int) -> dict[str, Any]:
+        if self.feeds is None:
+            self.feeds = feeds_of.feeds(self.graph)
+        index = self.index
+        found = capture(self.graph, names, self.feeds)
+        recorded = {}
+        for name in names:
+            inside = index.home[id(index.find(name).tensor)] is not self.graph
+            if not inside:
+                recorded[name] = found[name]
+            elif trip < len(found[name]):
+                recorded[name] = found[name][trip]
+        return recorded
+
+    def _values(self, part: Graph, trip: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        origin = {t.name: t.name if t.name in self.index._tensors else t.name.removesuffix("_out") for t in (*part.inputs, *part.outputs)}
+        try:
+            found = self._record(list(dict.fromkeys(origin.values())), trip)
+        except (EvaluationError, MissingExtraError) as error:
+            LOGGER.warning("the whole model does not run, so parts have no recorded inputs: %s", error.what)
+            return {}, {}
+        return (
+            {t.name: found[origin[t.name]] for t in part.inputs if origin[t.name] in found},
+            {t.name: found[origin[t.name]] for t in part.outputs if origin[t.name] in found},
+        )
+
+    # -- one trial --------------------------------------------------------------------------------
+
+    def fails(self, home: Graph, start: int, stop: int, trip: int = 0) -> bool:
+        if stop <= start:
+            return False
+        where = self.index.places.graph(home)
+        key = f"{self.prefix}{where}|{start}|{stop}|{trip}"
+        if key in self.known:
+            self.trials.append(Trial(where, start, stop, self.known[key], remembered=True))
+            return not self.known[key]
+        began = time.perf_counter()
+        case = self._case(home, start, stop, trip)
+        passes = bool(self.check(case))
+        self.known[key] = passes
+        self.trials.append(Trial(where, start, stop, passes, time.perf_counter() - began))
+        self._keep()
+        LOGGER.info("%s: nodes %d to %d %s", where, start, stop - 1, "pass" if passes else "fail")
+        return not passes
+
+    def _case(self, home: Graph, start: int, stop: int, trip: int) -> Case:
+        whole = home is self.graph and start == 0 and stop == len(home.nodes)
+        part = self.graph if whole else isolate(self.graph, nodes=home.nodes[start:stop])
+        folder = self.folder / "part"
+        for old in folder.glob("test_data_set_*/*.pb"):
+            old.unlink()
+        folder.mkdir(exist_ok=True)
+        inputs, outputs = self._values(part, trip)
+        model = folder / "model.onnx"
+        files.save(part, model)
+        if inputs or outputs:
+            save_test_data(folder, inputs, outputs, archive=False)
+        return Case(part, model, folder, inputs, outputs)
+
+    # -- the search -------------------------------------------------------------------------------
+
+    def run(self) -> BisectResult:
+        self.index = Index(self.graph)
+        home, start, stop = self.graph, 0, len(self.graph.nodes)
+        if not self.fails(home, start, stop):
+            raise GraphValueError("the whole model passes the check", fix="see that the check fails on the model as it is")
+        trip = 0
+        while True:
+            start, stop = self._narrow(home, start, stop, trip)
+            if stop - start != 1:
+                break
+            inner = self._enter(home, home.nodes[start], trip)
+            if inner is None:
+                break
+            home, start, stop, trip = inner
+        case = self._case(home, start, stop, trip)
+        nodes = [self.index.places.node(home, n) for n in home.nodes[start:stop]]
+        self._keep()
+        return BisectResult(case.graph, nodes, case.model, self.trials)
+
+    def _narrow(self, home: Graph, start: int, stop: int, trip: int) -> tuple[int, int]:
+        if self.mode == "linear":
+            for end in range(start + 1, stop):
+                if self.fails(home, start, end, trip):
+                    stop = end
+                    break
+            for begin in range(stop - 1, start, -1):
+                if self.fails(home, begin, stop, trip):
+                    return begin, stop
+            return start, stop
+        low, high = start, stop  # nodes [start, low) pass, [start, high) fail
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.fails(home, start, middle, trip):
+                high = middle
+            else:
+                low = middle
+        stop = high
+        if stop - start > 1 and self.fails(home, stop - 1, stop, trip):
+            return stop - 1, stop
+        low, high = start, stop - 1  # [low, stop) fails, [high, stop) passes
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.fails(home, middle, stop, trip):
+                low = middle
+            else:
+                high = middle
+        return low, stop
+
+    def _enter(self, home: Graph, node: Node, trip: int) -> tuple[Graph, int, int, int] | None:
+        """Go into a node's failing body, or into the function that it calls; None when it fails only as a whole."""
+        for body in walk.bodies(node):
+            order.sort_nodes(body)
+            if body.nodes and self.fails(body, 0, len(body.nodes), trip):
+                return body, 0, len(body.nodes), trip
+        called = any(f.name == node.op and (f.domain or "") == (node.domain or "") for f in self.graph.functions)
+        if not called:
+            return None
+        before, after = self._around(home, node)
+        InlineFunctions(only=((node.domain or "", node.op),))(self.graph)
+        rename_apart(self.graph)
+        self.index = Index(self.graph)
+        self.prefix += f"{node.op}/"
+        start, stop = before, len(home.nodes) - after
+        if stop - start < 1 or not self.fails(home, start, stop, trip):
+            return None
+        return home, start, stop, trip
+
+    def _around(self, home: Graph, node: Node) -> tuple[int, int]:
+        at = next(i for i, n in enumerate(home.nodes) if n is node)
+        return at, len(home.nodes) - at - 1
