@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +13,8 @@ from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.base import Pass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from onnx_gs.ir import Graph, Tensor
     from onnx_gs.passes.base import Report
 
@@ -71,9 +72,11 @@ def _fitted(graph: Graph, tensor: Tensor, value: Any) -> np.ndarray[Any, Any]:
     dtype = dtypes.of(tensor)
     if dtype is not None and dtype is not dtypes.STRING:
         wanted = array.astype(dtype.numpy)
-        same = array.dtype.kind == "f" or array.dtype.kind == "V" or bool(np.all(wanted == array))
+        same = array.dtype.kind in {"f", "V"} or bool(np.all(wanted == array))
         if not same or (array.dtype.kind == "f" and dtype.kind != "float"):
-            raise GraphValueError(f"value {value!r:.60} of input '{tensor.name}' is no {dtype.name.lower()}", where=where, fix="give a value of the input's type")
+            raise GraphValueError(
+                f"value {value!r:.60} of input '{tensor.name}' is no {dtype.name.lower()}", where=where, fix="give a value of the input's type"
+            )
         array = wanted
     shape = tensor.shape
     if shape is not None:
@@ -81,9 +84,8 @@ def _fitted(graph: Graph, tensor: Tensor, value: Any) -> np.ndarray[Any, Any]:
         if not fits and array.size == 1 and all(not is_static_dim(d) or int(d) == 1 for d in shape):
             array, fits = array.reshape([1] * len(shape)), True  # a number for a tensor of one element
         if not fits:
-            raise GraphValueError(
-                f"the value of input '{tensor.name}' has shape {list(array.shape)}, the input {list(shape)}", where=where, fix="give a value of the input's shape"
-            )
+            found = f"the value of input '{tensor.name}' has shape {list(array.shape)}, the input {list(shape)}"
+            raise GraphValueError(found, where=where, fix="give a value of the input's shape")
     return array
 
 

@@ -51,6 +51,8 @@ class LegalizeDtypes(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph and the functions of its model."""
         for work in works(graph, report):
+            work.forget_nodes()  # other passes may have edited since
+            work.forget_facts()
             for owner, node in work.nodes(tuple(legalize_quantization.RULES)):
                 if node._outputs:
                     apply(legalize_quantization.RULES[node.op], work, owner, node)

@@ -10,12 +10,13 @@ import numpy as np
 from onnx_gs.ir import dtypes
 from onnx_gs.passes import legalize_bitwise, legalize_integers, legalize_scatter, legalize_selection, legalize_training
 from onnx_gs.passes.legalizing import Case, Rule, apply
-from onnx_gs.passes.rewriting import NodePass, Work
+from onnx_gs.passes.rewriting import NodePass, Work, works
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from onnx_gs.ir import Graph, Node, Tensor
+    from onnx_gs.passes.base import Report
 
 #: Operators that TensorRT refuses when an optional output is named, used or not.
 _FEWER_OUTPUTS = ("MaxPool", "LayerNormalization")
@@ -88,6 +89,13 @@ class LegalizeOps(NodePass):
 
     name: ClassVar[str] = "legalize-ops"
     ops: ClassVar[tuple[str, ...]] = (*_FEWER_OUTPUTS, *RULES)
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Look at every node of the operators, bodies and functions included."""
+        for work in works(graph, report):  # other passes may have edited since
+            work.forget_nodes()
+            work.forget_facts()
+        super().run(graph, report)
 
     def visit(self, work: Work, owner: Graph, node: Node) -> None:
         """Apply the first rule that gives something."""

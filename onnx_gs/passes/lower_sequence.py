@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnx_gs.analysis import constness
+from onnx_gs.analysis import constness, shape_inference
 from onnx_gs.ir import Node, Tensor, Variable, edit, walk
 from onnx_gs.ir.instantiate import Body
 from onnx_gs.ir.shapes import is_static_dim
@@ -33,7 +33,7 @@ class LowerSequence(Pass):
                of the stacked elements; a join into ``Concat``, ``Reshape`` or the tensor that was split; a length into a constant or a size;
                ``SequenceMap`` into copies of its body, or a ``Scan``. What an ``If`` chooses is read in its branches. What a ``Loop`` appends
                (or puts in front) becomes a scan output; a list whose length no trip changes becomes one carried tensor a position.
-    Requires:  shapes written down, where elements are stacked or appended in a loop.
+    Requires:  known shapes, where elements are stacked or appended in a loop.
     Declines:  sequences of the model's interface; positions of ``SequenceInsert`` and ``SequenceErase`` that are computed; elements of
                different shapes read at a computed position; lists that some trips append to and others do not.
     TensorRT:  has no sequences at all. Where the model fails (a position outside the list), the rewritten one may give a value.
@@ -52,6 +52,8 @@ class LowerSequence(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph and the functions of its model."""
+        if any(_has_sequences(root) for root in [graph, *graph.functions]):
+            shape_inference.infer(graph)
         for root in [graph, *graph.functions]:
             if _has_sequences(root):
                 edit.rename_apart(root)
