@@ -9,6 +9,9 @@ from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.tensor import Constant
+from onnx_gs.passes.absorb_bias import AbsorbBias
+from onnx_gs.passes.absorb_scales import AbsorbScales
+from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
@@ -20,10 +23,14 @@ from onnx_gs.passes.eliminate_transposes import EliminateTransposes
 from onnx_gs.passes.eliminate_views import EliminateViews
 from onnx_gs.passes.fold_constants import FoldConstants
 from onnx_gs.passes.fold_symbolic import FoldShapeValues, FoldTargets
+from onnx_gs.passes.hoist_common import HoistCommon
+from onnx_gs.passes.merge_ifs import MergeIfs
+from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.rewriting import works
 from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_shapes import ShareShapes
 from onnx_gs.passes.share_subexpressions import ShareSubexpressions
+from onnx_gs.passes.slices_to_split import SlicesToSplit
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph
@@ -45,6 +52,7 @@ class Simplify(Pass):
         max_growth: bytes by which weights may grow in all; None for no limit.
         fuse: also fuse operators, which reorders float arithmetic.
         keep_zero_sign: keep additions of 0, which turn -0 into +0.
+        keep_subnormals: keep factors below 1, whose absorption may change results that start from numbers below 2^-126.
         only: names of the passes to run; empty for all.
         skip: names of passes to leave out.
     """
@@ -54,6 +62,7 @@ class Simplify(Pass):
     max_growth: int | None = MAX_GROWTH
     fuse: bool = False
     keep_zero_sign: bool = False
+    keep_subnormals: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
 
@@ -78,6 +87,13 @@ class Simplify(Pass):
             EliminatePads(),
             EliminateSameShape(),
             EliminateBroadcasts(),
+            AbsorbUnsqueeze(),
+            AbsorbBias(),
+            AbsorbScales(keep_subnormals=self.keep_subnormals),
+            SlicesToSplit(),
+            MergeIfs(),
+            NormalizeIf(),
+            HoistCommon(),
             ShareConstants(),
             ShareSubexpressions(),
             ShareShapes(),
@@ -94,6 +110,9 @@ class Simplify(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Run rounds until nothing changes."""
         passes = self.passes()
+        for work in works(graph, report):  # other passes may have edited since this report last saw a simplification
+            work.forget_nodes()
+            work.forget_facts()
         with collector_paused():
             weight = _weight(graph) if self.max_growth is not None else 0
             self._fold(graph, report, weight)
@@ -102,7 +121,11 @@ class Simplify(Pass):
                 folded_anew = False
                 for p in passes:
                     count = report.changed
-                    p.apply(graph, report)
+                    if isinstance(p, (NormalizeIf, HoistCommon)):
+                        if any(work.nodes(("If",)) for work in works(graph, report)):
+                            self._foreign(p, graph, report)
+                    else:
+                        p.apply(graph, report)
                     if report.changed > count and isinstance(p, (FoldShapeValues, FoldTargets)):
                         folded_anew = True
                 if self._wants(Cleanup.name):
