@@ -153,10 +153,12 @@ def _binary(f: ShapeFacts, node: Node) -> None:
     a, b = node._inputs[0], node._inputs[1]
     dtype = dtypes.BOOL if node.op in shape_arithmetic.COMPARISONS else f.dtype(a) or (f.dtype(b) if node.op != "Pow" else None)
     contents = None
-    first = f.contents(a)
-    if first is not None and (second := f.contents(b)) is not None:
-        contents = shape_arithmetic.binary(node.op, first, second, dtype)
     x, y = f.shape(a), f.shape(b)
+    first, second = f.contents(a), f.contents(b)
+    if first is not None or second is not None:  # 0 times anything is 0, whatever the other operand holds
+        first, second = first or _blank(x), second or _blank(y)
+        if first is not None and second is not None and dtype is not None and dtype.kind != "float":
+            contents = shape_arithmetic.binary(node.op, first, second, dtype)
     f.tell(node._outputs[0], dtype, x if x == y else broadcast(f, x, y), contents)
 
 

@@ -84,6 +84,7 @@ class EliminateViews(NodePass):
 def set_reshape(work: Work, node: Node, source: Tensor, target: list[int]) -> None:
     """Make a node a ``Reshape`` of ``source`` to a constant target."""
     name = f"{node._outputs[0].name}_shape"
+    work.changed_op()
     if work.root.opset >= 5:
         node.op, node.attrs = "Reshape", {}
         node.inputs = [source, work.int64(name, target)]

@@ -76,6 +76,10 @@ class Work:
             found += self._by_op.get(op, ())
         return [entry for entry in found if entry[1]._outputs]
 
+    def changed_op(self) -> None:
+        """Note that a node became one of another operator, in place."""
+        self._by_op = None
+
     def finish(self) -> None:
         """Commit the edits of a pass."""
         if self._edit is not None and self._edit._touched:
@@ -144,7 +148,7 @@ class NodePass(Pass):
         """Look at every node of the operators, bodies and functions included."""
         for work in works(graph, report):
             for owner, node in work.nodes(self.ops):
-                if node._outputs:
+                if node._outputs and node.op in self.ops:
                     self.visit(work, owner, node)
             work.finish()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from onnx_gs.analysis.dim_expr import Expr
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.tensor import Constant
@@ -32,41 +34,63 @@ class ShareShapes(Pass):
     name: ClassVar[str] = "share-shapes"
 
     def run(self, graph: Graph, report: Report) -> None:
-        """Share in every graph by itself, in node order."""
+        """Share in node order; a body also sees what is before its node."""
         for work in works(graph, report):
-            if not any(_is_symbolic(held) for held in work.facts._contents.values()):
-                continue
-            for owner in list(walk.graphs(work.root)):
-                self._share(work, owner)
-            work.finish()
+            if any(_is_symbolic(held) for held in work.facts._contents.values()):
+                _share(work, work.root, _Seen({}, {}, {}))
+                work.finish()
 
-    def _share(self, work: Work, owner: Graph) -> None:
-        facts = work.facts
-        values: dict[Any, Tensor] = {}
-        shapes: dict[Shape, Tensor] = {}
-        for t in (*work.root.inputs, *owner.inputs):
-            _note(shapes, facts.shape(t), t)
-        for node in owner.nodes:
-            if not node._outputs:
-                continue
-            t = node._outputs[0]
-            held = facts._contents.get(id(t)) if len(node._outputs) == 1 else None
-            if _is_symbolic(held) and not isinstance(t, Constant):
-                assert held is not None
-                dtype = facts.dtype(t)
-                key = (dtype.number if dtype else None, held)
-                twin = values.get(key)
-                if twin is not None and work.can_replace(t, twin):
-                    work.report.rewrote(owner, node, f"the same as '{twin.name}' for every size")
-                    work.edit.replace(owner, node, [], [twin])
-                    continue
-                if dtype is dtypes.INT64 and node.op != "Shape" and len(held.shape) == 1:
-                    _as_shape(work, owner, node, held, shapes)
-                values.setdefault(key, t)
-                continue
+
+@dataclass
+class _Seen:
+    """What comes before a node: tensors by what they hold, by shape, and the ``Shape`` nodes' outputs by the shape they give whole."""
+
+    values: dict[Any, Tensor]
+    shapes: dict[Shape, Tensor]
+    whole: dict[Shape, Tensor]
+
+    def inside(self) -> _Seen:
+        """Give a copy for a body."""
+        return _Seen(dict(self.values), dict(self.shapes), dict(self.whole))
+
+    def note(self, shape: Shape | None, t: Tensor) -> None:
+        """Remember the first tensor of a shape with symbolic dims."""
+        if shape and len(self.shapes) < _MOST_SHAPES and any(isinstance(d, Expr) for d in shape):
+            self.shapes.setdefault(shape, t)
+
+
+def _share(work: Work, owner: Graph, seen: _Seen) -> None:
+    facts = work.facts
+    for t in owner.inputs:
+        seen.note(facts.shape(t), t)
+    for node in owner.nodes:
+        if not node._outputs:
+            continue
+        if node._attrs and node.has_body:
+            for body in walk.bodies(node):
+                _share(work, body, seen.inside())
+        t = node._outputs[0]
+        held = facts._contents.get(id(t)) if len(node._outputs) == 1 else None
+        if held is None or not _is_symbolic(held) or isinstance(t, Constant):
             for out in node._outputs:
                 if out._name:
-                    _note(shapes, facts.shape(out), out)
+                    seen.note(facts.shape(out), out)
+            continue
+        dtype = facts.dtype(t)
+        key = (dtype.number if dtype else None, held)
+        twin = seen.values.get(key)
+        if twin is not None and work.can_replace(t, twin):
+            work.report.rewrote(owner, node, f"the same as '{twin.name}' for every size")
+            work.edit.replace(owner, node, [], [twin])
+            continue
+        if dtype is dtypes.INT64 and node.op != "Shape":
+            if len(held.shape) == 1 and _as_shape(work, owner, node, held, seen):
+                pass
+            elif node.op != "Gather" and held.items and len(held.shape) <= 1:
+                _as_gather(work, owner, node, held, seen)
+        if node.op == "Shape" and len(held.items) == facts.rank(node._inputs[0]):
+            seen.whole.setdefault(held.items, t)  # type: ignore[arg-type]
+        seen.values.setdefault(key, t)
 
 
 def _is_symbolic(held: Contents | None) -> bool:
@@ -74,14 +98,9 @@ def _is_symbolic(held: Contents | None) -> bool:
     return held is not None and None not in held.items and any(isinstance(i, Expr) for i in held.items)
 
 
-def _note(shapes: dict[Shape, Tensor], shape: Shape | None, t: Tensor) -> None:
-    if shape and len(shapes) < _MOST_SHAPES and any(isinstance(d, Expr) for d in shape):
-        shapes.setdefault(shape, t)
-
-
-def _as_shape(work: Work, owner: Graph, node: Node, held: Contents, shapes: dict[Shape, Tensor]) -> None:
+def _as_shape(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen) -> bool:
     wanted, count = held.items, len(held.items)
-    for shape, t in shapes.items():
+    for shape, t in seen.shapes.items():
         for start in range(len(shape) - count + 1):
             if shape[start : start + count] != wanted:
                 continue
@@ -93,4 +112,18 @@ def _as_shape(work: Work, owner: Graph, node: Node, held: Contents, shapes: dict
             work.report.rewrote(owner, node, f"a part of the shape of '{t.name}'")
             node.op, node.domain, node.attrs = "Shape", None, attrs
             node.inputs = [t]
+            work.changed_op()
+            return True
+    return False
+
+
+def _as_gather(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen) -> None:
+    """Take dims that are not in a row from a shape that is computed anyway."""
+    for shape, t in seen.whole.items():
+        if all(item in shape for item in held.items):
+            at = np.array([shape.index(item) for item in held.items], np.int64).reshape(held.shape)  # type: ignore[arg-type]
+            work.report.rewrote(owner, node, f"dims of '{t._inputs[0]._inputs[0].name}'")
+            node.op, node.domain, node.attrs = "Gather", None, {"axis": 0}
+            node.inputs = [t, work.constant(f"{node._outputs[0].name}_indices", at)]
+            work.changed_op()
             return
