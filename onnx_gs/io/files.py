@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from onnx_gs.errors import ModelFileError
+from onnx_gs.errors import GraphTypeError, ModelFileError
 from onnx_gs.io import writer
 from onnx_gs.io.exporter import export_onnx, export_skeleton
 from onnx_gs.io.importer import import_model, import_onnx
@@ -36,6 +36,7 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
 
     Raises:
         ModelFileError: the file, or one beside it, is missing, damaged or not allowed.
+        GraphTypeError: the argument is neither.
         OnnxGsError: the model breaks a rule of ONNX, or has something that this version does not know.
 
     Example:
@@ -51,6 +52,8 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
     if isinstance(path, (str, os.PathLike)):
         name = os.fspath(path)
         model, file = outline(name)
+    elif not hasattr(path, "read"):
+        raise GraphTypeError(f"load takes a path or a binary stream, not {type(path).__name__}", fix="import_onnx takes an onnx.ModelProto")
     else:
         name = "<stream>"
         model, file = outline_stream(path)
@@ -67,7 +70,7 @@ def save(
     graph: Graph,
     path: str | os.PathLike[str] | IO[bytes],
     *,
-    external_data: str | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     size_threshold: int = writer.SIZE_THRESHOLD,
 ) -> None:
     """Write a graph to a file; weights that nobody changed stream from the file that holds them.
@@ -87,10 +90,13 @@ def save(
         OnnxGsError: the graph cannot be exported.
     """
     is_path = isinstance(path, (str, os.PathLike))
+    if not is_path and not hasattr(path, "write"):
+        raise GraphTypeError(f"save takes a path or a binary stream, not {type(path).__name__}")
     if not is_path and external_data is not None:
         raise ModelFileError("a stream has no place for external data", fix="save to a path")
+    beside = None if external_data is None else os.fspath(external_data)
     model, payloads = export_skeleton(graph, keep_places=True)
     if isinstance(path, (str, os.PathLike)):
-        writer.write_model(model, path, payloads, external=external_data, size_threshold=size_threshold)
+        writer.write_model(model, path, payloads, external=beside, size_threshold=size_threshold)
     else:
         writer.write_stream(model, path, payloads)

@@ -353,7 +353,8 @@ def _check_target(path: str) -> None:
 def _replacing(path: str) -> Iterator[int]:
     """Give a descriptor to write to; what was written replaces ``path`` in the end, or is removed where something went wrong."""
     folder, name = os.path.split(path)
-    partial = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.part")
+    short = name.encode(errors="replace")[:100].decode(errors="ignore")  # names are limited in bytes
+    partial = os.path.join(folder, f".{short}.{secrets.token_hex(8)}.part")
     descriptor = -1
     try:
         descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)

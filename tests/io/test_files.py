@@ -2,6 +2,7 @@ import io
 import os
 import pickle
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_gs.errors import ModelFileError, OnnxGsError
+from onnx_gs.errors import GraphTypeError, ModelFileError, OnnxGsError
 from onnx_gs.io import outline as outlines, wire
 from onnx_gs.io.external_data import initializers
 from onnx_gs.io.files import load, save
@@ -405,6 +406,24 @@ def test_bytes_outside_the_folder_are_never_read(tmp_path, location):
         load(folder / "m.onnx")
     assert "tensor 'w'" in caught.value.where
     assert caught.value.fix
+
+
+def test_what_is_no_path_and_no_stream(model, tmp_path):
+    for wrong in (model, b"m.onnx", 3):
+        with pytest.raises(GraphTypeError, match="a path or a binary stream"):
+            load(wrong)
+        with pytest.raises(GraphTypeError, match="a path or a binary stream"):
+            save(_loaded(model, tmp_path), wrong)
+
+
+def test_long_names_and_links(model, tmp_path):
+    graph = _loaded(model, tmp_path)
+    name = "模" * 80 + ".onnx"
+    save(graph, tmp_path / name)
+    (tmp_path / "link.onnx").symlink_to(name)
+    save(graph, tmp_path / "link.onnx", external_data=Path("w.data"))
+    assert not (tmp_path / "link.onnx").is_symlink()
+    assert onnx.load(tmp_path / name) == model
 
 
 def test_a_model_without_opsets_is_refused(tmp_path):
