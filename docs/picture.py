@@ -7,7 +7,9 @@ writes ``docs/images/prepare.svg``.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -24,14 +26,16 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> int:
     """Run the command and keep its output as an SVG."""
     with tempfile.TemporaryDirectory() as folder:
-        ready = str(Path(folder) / "ready.onnx")
-        options = parser_of("prepare").parse_args([str(ROOT / "examples/models/keyword_spotter.onnx"), "-o", ready, "--verify"])
+        os.chdir(folder)  # the report names files as they were given
+        shutil.copy(ROOT / "examples/models/keyword_spotter.onnx", folder)
+        options = parser_of("prepare").parse_args(["keyword_spotter.onnx", "-o", "ready.onnx", "--target", "rtx-1.7", "--verify"])
         session = Session("prepare", options)
-        session._console = Console(record=True, width=128, file=sys.stderr, force_terminal=True, highlight=False)
-        session.names = {options.model: "keyword_spotter.onnx", ready: "ready.onnx"}
+        session._console = Console(record=True, width=104, file=sys.stderr, force_terminal=True, highlight=False)
         run(options, session)
+        os.chdir(ROOT)
         svg = session.console.export_svg(title="onnx-gs prepare keyword_spotter.onnx -o ready.onnx --verify", unique_id="prepare")
     svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # no fonts from elsewhere
+    svg = re.sub(r"\s*<!-- Generated.*?-->", "", svg)
     target = ROOT / "docs" / "images" / "prepare.svg"
     target.parent.mkdir(exist_ok=True)
     target.write_text(svg.rstrip() + "\n", encoding="utf-8")

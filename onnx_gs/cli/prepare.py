@@ -1,4 +1,4 @@
-"""Make a model ready for TensorRT: simplify it, lower its control flow, and say what is left in the way.
+"""Make a model ready for TensorRT: simplify it, lower its control flow, change what TensorRT does not take, and say what is left in the way.
 
 The result is written also when blockers are left; the status is 1 then. What blocks is looked up in the table for --target; TensorRT need not be
 installed.
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Prepare the model."""
-    from onnx_gs.trt.readiness import check
+    from onnx_gs.trt.recipe import Prepare, readiness_of
 
     values: dict[str, Any] = {}
     stated = rewriting.Stated(shared.bound_dims(options), values)
@@ -45,14 +45,12 @@ def run(options: argparse.Namespace, session: Session) -> int:
     def prepare(graph: Graph, report: Report) -> None:
         values.update(shared.frozen_values(options, graph))
         given: dict[str, Any] = {name: getattr(options, name) for name in LOWERING if hasattr(options, name)}
-        simplify = simplification(options)
-        for what in (simplify, LowerControlFlow(**given, bind=stated.dims, freeze=values), simplify):
-            report.shared.clear()  # facts that one kind of pass keeps are not kept true by the other
-            what.apply(graph, report)
+        lower = LowerControlFlow(**given, bind=stated.dims, freeze=values)
+        Prepare(options.target, simplification(options), lower).apply(graph, report)
 
     tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
-    graph, _ = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)
-    found = check(graph, options.target, static=True)
+    _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)
+    found = readiness_of(report)
     session.put(target=str(found.target), blockers=[blocker.as_dict() for blocker in found.blockers])
     rows = [(blocker.title, blocker.path, blocker.reason, blocker.remedy) for blocker in found.blockers]
     if rows:
