@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 BATCH = 40
+#: Operators whose integer inputs are sizes or bounds.
+SIZED = {"Reshape", "Expand", "Slice", "Split", "Pad", "Tile", "Resize"}
 #: What the static table is compared for: the library that was measured.
 TARGET = "rtx-1.7"
 
@@ -46,7 +48,12 @@ def write_backend_tests(folder: Path) -> None:
 
 
 def write_values(path: Path, model: Any, inputs: list[Any]) -> None:
-    """Write the test's own integer inputs beside its model: where they set shapes, no other values fit."""
+    """Write the test's own integer inputs beside its model, where they are sizes or bounds that no other values fit.
+
+    Not for axes: with a range of one value the builder takes an axis as a constant, which is not what the model says.
+    """
+    if not any(node.op_type in SIZED for node in model.graph.node):
+        return
     known = {}
     for info, value in zip(model.graph.input, inputs):
         if getattr(value, "dtype", None) in ("int32", "int64") and value.ndim <= 1 and 0 < value.size <= 16:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import tensorrt_rtx as trt
 
-__all__ = ["Library", "Messages", "clean", "cuda_missing", "installed", "listen", "logger", "make_monitor", "make_recorder", "make_writer", "member", "require", "trt"]
+__all__ = ["Library", "Messages", "clean", "cuda_missing", "installed", "listen", "logger", "make_monitor", "make_output_allocator", "make_recorder", "make_writer", "member", "require", "trt"]
 
 LOGGER = logging.getLogger("onnx_gs.tensorrt")
 
@@ -347,3 +347,30 @@ def make_writer(file: BinaryIO) -> trt.IStreamWriter:
             return len(memoryview(data).cast("B")) if not isinstance(data, bytes) else len(data)
 
     return _Writer()
+
+
+def make_output_allocator(allocate: Callable[[int], int]) -> trt.IOutputAllocator:
+    """Make an allocator for an output whose size is known only after the run.
+
+    Args:
+        allocate: gives the address of a buffer of at least that many bytes.
+
+    Returns:
+        The allocator; its ``shape`` is the output's shape once the run is over.
+    """
+
+    class _Allocator(trt.IOutputAllocator):  # type: ignore[misc,unused-ignore]
+        def __init__(self) -> None:
+            trt.IOutputAllocator.__init__(self)
+            self.shape: tuple[int, ...] = ()
+
+        def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
+            return allocate(size)
+
+        def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
+            return allocate(size)
+
+        def notify_shape(self, tensor_name: str, shape: Any) -> None:
+            self.shape = tuple(shape)
+
+    return _Allocator()
