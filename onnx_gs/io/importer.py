@@ -194,36 +194,37 @@ class Importer:
         waiting: list[Node] = []
         new, find, describe = object.__new__, local.get, described.get
         new_list, append = SynchronizedList.__new__, list.append
+        plain = _plain.get
+        trusted = self.source_file is None  # there, a weight in any attribute may be one that was left in the file
         for proto in protos:
             node = new(Node)
-            node.op = proto.op_type
+            node.op = op = proto.op_type
             node.name = proto.name
-            node.domain = proto.domain if proto.HasField("domain") else None
             node._attrs = node._facts = None
             node._source = proto
-            inputs = new_list(SynchronizedList)
+            inputs = node._inputs = new_list(SynchronizedList)
             inputs.parent_obj = node
             inputs.field_name = "inputs"
-            node._inputs = inputs
-            for name in proto.input:
+            for name in proto.input[:]:  # a slice is a plain list, made in C
                 tensor = find(name)
                 if tensor is None:
                     tensor = self._unknown(name, local, outer, describe(name))
                 append(inputs, tensor)
                 append(tensor._outputs, node)
-            outputs = new_list(SynchronizedList)
+            outputs = node._outputs = new_list(SynchronizedList)
             outputs.parent_obj = node
             outputs.field_name = "outputs"
-            node._outputs = outputs
-            for name in proto.output:
+            for name in proto.output[:]:
                 tensor = find(name)
                 if tensor is None:
                     tensor = new(Variable)
                     tensor._name = name
-                    message = tensor._source = describe(name) if name else None
-                    tensor._dtype = tensor._shape = tensor._type = _UNREAD if message is not None else None
+                    message = tensor._source = describe(name)
                     if message is None:
+                        tensor._dtype = tensor._shape = None
                         tensor._type = "tensor_type"
+                    else:
+                        tensor._dtype = tensor._shape = tensor._type = _UNREAD
                     links = tensor._outputs = new_list(SynchronizedList)
                     links.parent_obj = tensor
                     links.field_name = "outputs"
@@ -242,6 +243,12 @@ class Importer:
                 append(links, node)
                 append(outputs, tensor)
             append(made, node)
+            if proto.HasField("domain"):
+                node.domain = proto.domain
+            else:
+                node.domain = None
+                if trusted and (plain(op) or _is_plain(op)):
+                    continue
             if proto.attribute and self._needs_decoding(proto):
                 append(waiting, node)
         return made, waiting
@@ -318,14 +325,13 @@ class Importer:
         in_files = self.base_dir is not None or self.source_file is not None
         found: dict[str, Constant] = {}
         for stored in proto.initializer:
-            lazy = new(LazyValues)
-            lazy._source = stored
-            lazy._region = self.region(stored) if in_files else None
-            lazy._shape = lazy._dtype = None
             tensor = new(Constant)
             tensor._name = name = stored.name
-            tensor._values = lazy
-            tensor._source = None
+            tensor._source = stored  # where no file is asked, the lazy values are made when they are touched
+            if in_files:
+                region = self.region(stored)
+                if region is not None:
+                    tensor._values = LazyValues(stored, region)
             links = tensor._outputs = new_list(SynchronizedList)
             links.parent_obj = tensor
             links.field_name = "outputs"
@@ -410,6 +416,19 @@ class _Importer(Importer):
         if self.functions:
             proto.ClearField("functions")
         return graph
+
+
+#: Operators of ONNX -> whether no attribute of theirs can hold a graph or a weight.
+_plain: dict[str, bool] = {}
+
+
+def _is_plain(op: str) -> bool:
+    known = _plain.get(op)
+    if known is None:
+        kinds = onnx.defs.OpSchema.AttrType
+        held = {kinds.GRAPH, kinds.GRAPHS, kinds.TENSOR, kinds.TENSORS, kinds.SPARSE_TENSOR, kinds.SPARSE_TENSORS}
+        known = _plain[op] = onnx.defs.has(op) and not any(a.type in held for a in onnx.defs.get_schema(op).attributes.values())
+    return known
 
 
 def _lookup(name: str, local: Scope, outer: Sequence[Scope]) -> Tensor | None:

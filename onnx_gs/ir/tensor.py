@@ -71,6 +71,8 @@ class Tensor:
         """
         if name in {"_inputs", "_outputs"}:
             made: Any = linked(self, name[1:])
+        elif name == "_values" and isinstance(self, Constant) and self._source is not None:
+            made = LazyValues(self._source)
         elif name in {"_dtype", "_shape", "_type", "_values", "_source"}:
             made = None
         else:
