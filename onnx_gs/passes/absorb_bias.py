@@ -21,7 +21,8 @@ class AbsorbBias(NodePass):
 
     Exact: ONNX Runtime adds the bias to the finished sum of a float32 convolution, as ``Add`` does.
 
-    Matches:   ``Add`` of a constant of shape ``[C, 1, ...]`` (or of one element) and the output of a float32 ``Conv`` with two inputs that nothing else reads.
+    Matches:   ``Add`` of a constant of shape ``[C, 1, ...]`` (or of one element) and the output of a float32 ``Conv`` or
+               ``ConvTranspose`` with two inputs that nothing else reads.
     Rewrites:  the convolution gets a third input; ``Add`` goes.
     Declines:  a constant that differs within a channel, or that would make the result larger; other element types.
     """
@@ -32,15 +33,16 @@ class AbsorbBias(NodePass):
     def visit(self, work: Work, owner: Graph, node: Node) -> None:
         """Absorb the addition."""
         for added, x in (tuple(node._inputs), tuple(node._inputs)[::-1]):
-            conv = work.producer(x, "Conv") if isinstance(added, Constant) else None
+            conv = work.producer(x, "Conv", "ConvTranspose") if isinstance(added, Constant) else None
             if conv is None or not work.is_private(x) or work.edit.holder.get(id(conv)) is not owner:
                 continue
             if len(conv._inputs) > 2 and conv._inputs[2]._name:
                 continue
             weight = work.facts.shape(conv._inputs[1])
-            if weight is None or not isinstance(weight[0], int) or work.facts.dtype(x) is not dtypes.FLOAT:
+            if weight is None or len(weight) < 2 or work.facts.dtype(x) is not dtypes.FLOAT:
                 continue
-            bias = _per_channel(added, weight[0], len(weight))
+            channels = weight[0] if conv.op == "Conv" else weight[1] * int(conv.attrs.get("group", 1))
+            bias = _per_channel(added, channels, len(weight)) if isinstance(channels, int) else None
             if bias is None or not work.can_replace(node._outputs[0], x):
                 continue
             work.report.rewrote(owner, node, f"becomes the bias of '{conv.name or conv.op}'")

@@ -24,13 +24,13 @@ _WEIGHTED = {"Conv": (1,), "ConvTranspose": (1,), "MatMul": (1,), "Gemm": (1,)}
 class AbsorbScales(NodePass):
     """Let weights take over a factor 1/2, 1/4, 1/8, …, and make one of two factors.
 
-    A power of two changes the exponent only, so every product and sum keeps its bits. The one exception are inputs so small that the factor makes them
-    subnormal (below 2^-126 in float32), where the multiplication that goes would have rounded.
+    A power of two changes the exponent only, so every product and sum keeps its bits. The one exception are inputs and weights so small that the factor
+    makes them subnormal (below 2^-126 in float32), where rounding falls on the other operand then.
 
     Matches:   ``Mul`` of a float32 or float64 tensor by a constant 2^-k, read only by ``Conv``, ``ConvTranspose``, ``MatMul`` or ``Gemm`` as data, whose
                weights are constants that nothing else reads; ``Mul`` of ``Mul`` by two powers of two of at least 1, or by two integers.
     Rewrites:  the weights are multiplied instead; the two factors become one.
-    Declines:  the factor would round a weight; weights of more than 16 MiB.
+    Declines:  weights that are not finite; weights of more than 16 MiB.
 
     Args:
         keep_subnormals: leave every factor below 1 where it is.
@@ -66,7 +66,8 @@ class AbsorbScales(NodePass):
         if values.dtype not in {np.dtype(np.float32), np.dtype(np.float64)} or work.facts.dtype(x) is not dtypes.of(weight):
             return
         scaled = values * values.dtype.type(factor)
-        if not np.array_equal(scaled / values.dtype.type(factor), values):
+        changed = scaled / values.dtype.type(factor) != values
+        if changed.any() and not bool((np.abs(scaled[changed]) < np.finfo(values.dtype).tiny).all()):
             return
         work.report.rewrote(owner, node, f"the weights of '{reader.name or reader.op}' take over the factor {factor}")
         reader._inputs[1] = work.constant(weight.name, scaled)

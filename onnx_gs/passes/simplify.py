@@ -30,6 +30,7 @@ from onnx_gs.passes.rewriting import works
 from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_shapes import ShareShapes
 from onnx_gs.passes.share_subexpressions import ShareSubexpressions
+from onnx_gs.passes.sink_into_ifs import SinkIntoIfs
 from onnx_gs.passes.slices_to_split import SlicesToSplit
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Simplify(Pass):
             AbsorbScales(keep_subnormals=self.keep_subnormals),
             SlicesToSplit(),
             MergeIfs(),
+            SinkIntoIfs(),
             NormalizeIf(),
             HoistCommon(),
             ShareConstants(),
