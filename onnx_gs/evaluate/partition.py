@@ -27,6 +27,12 @@ BATCH = 64
 MOST_BYTES = 1 << 31
 #: Seconds after which a loop is given up.
 LOOP_LIMIT_S = 60.0
+#: Operators whose float16 results are the same however wide they are computed; control flow rounds inside its bodies as it would at run time.
+_EXACT_IN_HALF = traits.MOVEMENT | traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL | {
+    "Cast", "CastLike", "ConstantOfShape", "EyeLike", "Where", "OneHot", "ScatterND", "ScatterElements", "Scatter", "Max", "Min", "ReduceMax", "ReduceMin",
+    "TopK", "Unique", "MaxPool", "GlobalMaxPool", "Relu", "Abs", "Neg", "Clip", "Size", "Shape", "NonZero",
+}  # fmt: skip
+_ROUNDED = "its float16 result is rounded, and a runtime that computes wider would round later"
 
 
 class Evaluation:
@@ -103,9 +109,43 @@ class Evaluation:
         size = _least_bytes(node, inputs)
         if size > MOST_BYTES:
             raise EvaluationError(f"the result would take {size} bytes")
-        return numpy_kernels.evaluate(node, self.graph.opset, inputs)
+        if node.op not in _EXACT_IN_HALF and any(x is not None and x.dtype == np.float16 for x in inputs):
+            return self._compute_half(node, inputs)
+        found = numpy_kernels.evaluate(node, self.graph.opset, inputs)
+        if found is not None and node.op == "Cast" and found[0].dtype == np.float16 and inputs[0] is not None:
+            _check_half_cast(node, inputs[0], found[0])
+        return found
 
-    def _keep(self, node: Node, found: Sequence[Any]) -> None:
+    def _compute_half(self, node: Node, inputs: Sequence[Any]) -> list[Any] | None:
+        """Compute float16 as float32, and keep the result where it is the same as float16.
+
+        ONNX Runtime has few float16 kernels: it computes chains of such nodes as float32 and rounds at their end. So a folded piece of a chain
+        must not be rounded at all, or the end of the chain changes.
+        """
+        wide = numpy_kernels.evaluate(node, self.graph.opset, [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in inputs])
+        if wide is None:
+            return None
+        found = []
+        for x in wide:
+            if x.dtype == np.float32:
+                with np.errstate(all="ignore"):
+                    half = x.astype(np.float16)
+                if not ((half == x) | ((half != half) & (x != x))).all():  # noqa: PLR0124 - NaN
+                    raise EvaluationError(_ROUNDED)
+                x = half
+            found.append(x)
+        return found
+
+    def _keep(self, node: Node, found: Sequence[Any], *, by_session: bool = False) -> None:
+        if by_session and node.op == "CastLike" and isinstance(found[0], np.ndarray) and found[0].dtype == np.float16:
+            try:
+                _check_half_cast(node, self.value(node._inputs[0]), found[0])
+            except OnnxGsError as error:
+                self._fails(node, error)
+                return
+        if by_session and node.is_onnx and node.op not in _EXACT_IN_HALF and any(isinstance(v, np.ndarray) and v.dtype == np.float16 for v in found):
+            self._fails(node, EvaluationError(_ROUNDED))
+            return
         for t, value in zip(node._outputs, found):
             if t._name:
                 self.values[id(t)] = value
@@ -167,7 +207,7 @@ class Evaluation:
             raise
         found = dict(zip(map(id, outputs), session.compute(list(feeds.values()), outputs, LOOP_LIMIT_S if loops else None)))
         for node in nodes:
-            self._keep(node, [found.get(id(t)) for t in node._outputs])
+            self._keep(node, [found.get(id(t)) for t in node._outputs], by_session=True)
 
     def _by_kernels(self, batch: list[tuple[Node, list[Tensor]]]) -> list[tuple[Node, list[Tensor]]]:
         """Evaluate in this process what can be by now; integer divisions are checked here and nowhere else.
@@ -193,6 +233,18 @@ class Evaluation:
 
     def _give_up(self, node: Node, error: OnnxGsError) -> None:
         self._fails(node, error)
+
+
+def _check_half_cast(node: Node, before: Any, after: Any) -> None:
+    """Raise where a cast to float16 rounds: ONNX Runtime skips such a cast in front of a node that it computes as float32.
+
+    Raises:
+        EvaluationError: it does, and what reads the result computes.
+    """
+    if before.dtype.kind != "f" or all(reader.op in traits.MOVEMENT for t in node._outputs for reader in t._outputs):
+        return
+    if not ((after == before) | ((after != after) & (before != before))).all():  # noqa: PLR0124 - NaN
+        raise EvaluationError(_ROUNDED)
 
 
 def _is_float(node: Node) -> bool:
