@@ -123,6 +123,9 @@ def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
     fixed = {id(t) for g in walk.graphs(graph) for t in g.inputs}
     returned = {id(t) for t in graph.outputs}
     tensors = writer.tensors
+    for t in tensors.values():
+        if id(t) in writer.stand_ins:
+            _describe(t, writer.stand_ins[id(t)])
     pending = [model.graph]
     while pending:
         current = pending.pop()
@@ -137,6 +140,16 @@ def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
                     pending.append(attribute.g)
                 elif attribute.type == onnx.AttributeProto.GRAPHS:
                     pending.extend(attribute.graphs)
+
+
+def _describe(t: Tensor, stand_in: Constant) -> None:
+    """Write down the type of what a Constant node holds."""
+    if not isinstance(t, Variable) or t.type != "tensor_type":
+        return
+    if t.dtype is None:
+        t.dtype = stand_in.dtype
+    if t.shape is None:
+        t.shape = list(stand_in.shape)
 
 
 def _write_down(t: Tensor, message: Any, *, keep_shape: bool) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
 
@@ -196,7 +197,7 @@ class _Search:
 
     def _record(self, names: list[str], trip: int) -> dict[str, Any]:
         if self.feeds is None:
-            self.feeds = feeds_of.feeds(self.graph)
+            self.feeds = feeds_of.make(self.graph)
         index = self.index
         found = capture(self.graph, names, self.feeds)
         recorded = {}
@@ -309,19 +310,24 @@ class _Search:
             order.sort_nodes(body)
             if body.nodes and self.fails(body, 0, len(body.nodes), trip):
                 return body, 0, len(body.nodes), trip
-        called = any(f.name == node.op and (f.domain or "") == (node.domain or "") for f in self.graph.functions)
-        if not called:
+        function = next((f for f in self.graph.functions if f.key == (node.domain or "", node.op, node.overload)), None)
+        if function is None:
             return None
-        before, after = self._around(home, node)
-        InlineFunctions(only=((node.domain or "", node.op),))(self.graph)
-        rename_apart(self.graph)
-        self.index = Index(self.graph)
-        self.prefix += f"{node.op}/"
-        start, stop = before, len(home.nodes) - after
-        if stop - start < 1 or not self.fails(home, start, stop, trip):
+        at = next(i for i, n in enumerate(home.nodes) if n is node)
+        after = len(home.nodes) - at - 1
+        self._inline_one(node, function)
+        start, stop = at, len(home.nodes) - after
+        if stop <= start or not self.fails(home, start, stop, trip):
             return None
         return home, start, stop, trip
 
-    def _around(self, home: Graph, node: Node) -> tuple[int, int]:
-        at = next(i for i, n in enumerate(home.nodes) if n is node)
-        return at, len(home.nodes) - at - 1
+    def _inline_one(self, node: Node, function: Function) -> None:
+        """Put a function's body in place of one call, and of no other: the call gets a function of its own first."""
+        only = function.copy()
+        only.name = f"{function.name}_{len(self.graph.functions)}_only"
+        self.graph.functions.append(only)
+        node.op = only.name
+        InlineFunctions(names=(f"{only.domain}::{only.name}",))(self.graph)
+        rename_apart(self.graph)
+        self.index = Index(self.graph)
+        self.prefix += f"{function.name}/"

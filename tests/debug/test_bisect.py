@@ -1,0 +1,129 @@
+"""Bisecting finds exactly the node at fault: at the top, in a body, in a function; with recorded inputs, and again after an interruption."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.debug.bisect import Case, bisect
+from onnx_gs.errors import GraphValueError
+from onnx_gs.evaluate import onnxruntime
+from onnx_gs.evaluate.compare import compare
+from onnx_gs.ir import walk
+
+
+def chain(count: int, fault: int) -> gs.Graph:
+    x = gs.Variable("x", np.float32, (2,))
+    graph, t = gs.Graph(inputs=[x], opset=18), x
+    for i in range(count):
+        new = gs.Variable(f"t{i}", np.float32, (2,))
+        graph.nodes.append(gs.Node("Floor" if i == fault else "Neg", f"n{i}", inputs=[t], outputs=[new]))
+        t = new
+    graph.outputs = [t]
+    return graph
+
+
+def lacks(op: str) -> object:
+    return lambda case: all(node.op != op for _, node in walk.nodes(case.graph, functions=True))
+
+
+@pytest.mark.parametrize("mode", ["halves", "linear"])
+def test_a_planted_node_is_found(mode: str, tmp_path: Path) -> None:
+    result = bisect(chain(37, 20), lacks("Floor"), mode=mode, folder=tmp_path)
+    assert [n.op for n in result.part.nodes] == ["Floor"]
+    assert "node 'n20' (Floor)" in result.nodes[0]
+
+
+def test_halving_takes_few_runs(tmp_path: Path) -> None:
+    count = 1000
+    for seed in range(3):
+        result = bisect(chain(count, random.Random(seed).randrange(count)), lacks("Floor"), folder=tmp_path / str(seed))
+        assert [n.op for n in result.part.nodes] == ["Floor"]
+        assert result.runs <= 2 * math.log2(count)
+
+
+def test_parts_run_on_recorded_inputs(tmp_path: Path) -> None:
+    seen = []
+
+    def check(case: Case) -> bool:
+        if case.graph.nodes:
+            found = onnxruntime.run(case.graph, case.inputs)
+            seen.append(all(compare(found[name], value) is None for name, value in case.outputs.items()) and bool(case.outputs))
+        return all(node.op != "Floor" for node in case.graph.nodes)
+
+    bisect(chain(20, 7), check, feeds={"x": np.float32([1.5, -2.5])}, folder=tmp_path)
+    assert len(seen) > 3
+    assert all(seen)
+    assert (tmp_path / "part" / "test_data_set_0" / "input_0.pb").exists()
+
+
+LOOP = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+g (float[2] x) => (float[2] y) {
+  n = Constant<value = int64 {3}>()
+  true = Constant<value = bool {1}>()
+  a = Exp(x)
+  l = Loop(n, true, a) <body = b (int64 i, bool ci, float[2] h) => (bool co, float[2] h3) {
+     co = Identity(ci)
+     h1 = Mul(h, x)
+     h2 = Floor(h1)
+     h3 = Add(h2, h)
+  }>
+  y = Neg(l)
+}"""
+
+FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+g (float[2] x) => (float[2] y) {
+  a = local.f(x)
+  b = local.f(a)
+  y = Neg(b)
+}
+<domain: "local", opset_import: ["" : 18]>
+f (p) => (q) { r = Abs(p)  s = Floor(r)  q = Neg(s) }"""
+
+
+@pytest.mark.parametrize("text", [LOOP, FUNCTION])
+def test_bodies_and_functions_are_entered(text: str, tmp_path: Path) -> None:
+    graph = gs.import_onnx(onnx.parser.parse_model(text))
+    result = bisect(graph, lacks("Floor"), folder=tmp_path)
+    assert [n.op for n in result.part.nodes] == ["Floor"]
+
+
+def test_a_command_is_run_and_its_log_is_resumed(tmp_path: Path) -> None:
+    script = tmp_path / "check.py"
+    script.write_text("import sys, onnx\nsys.exit(any(n.op_type == 'Floor' for n in onnx.load(sys.argv[1]).graph.node))\n")
+    command = f"{sys.executable} {script} {{model}}"
+    first = bisect(chain(6, 3), command, folder=tmp_path / "work")
+    assert [n.op for n in first.part.nodes] == ["Floor"]
+    assert first.runs > 0
+    again = bisect(chain(6, 3), command, folder=tmp_path / "work")
+    assert again.runs == 0
+    assert [n.op for n in again.part.nodes] == ["Floor"]
+
+
+def test_a_pattern_in_the_output_is_a_failure(tmp_path: Path) -> None:
+    script = tmp_path / "check.py"
+    script.write_text("import sys, onnx\nprint([n.op_type for n in onnx.load(sys.argv[1]).graph.node])\n")
+    result = bisect(chain(6, 3), f"{sys.executable} {script} {{model}}", fail_pattern="Floor", folder=tmp_path / "work")
+    assert [n.op for n in result.part.nodes] == ["Floor"]
+
+
+def test_two_nodes_that_fail_together_are_kept_together(tmp_path: Path) -> None:
+    graph = chain(30, 8)
+    graph.nodes[15].op = "Ceil"
+    both = {"Floor", "Ceil"}
+    result = bisect(graph, lambda case: not both <= {n.op for n in case.graph.nodes}, folder=tmp_path)
+    assert [n.name for n in result.part.nodes] == [f"n{i}" for i in range(8, 16)]
+
+
+def test_a_model_that_passes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GraphValueError, match="whole model passes"):
+        bisect(chain(5, 2), lambda _: True, folder=tmp_path)
+    with pytest.raises(GraphValueError, match="mode"):
+        bisect(chain(5, 2), lambda _: True, mode="x")
