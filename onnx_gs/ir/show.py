@@ -45,9 +45,16 @@ class Places:
         self._root = root
         self._parents = walk.parents(root, functions=True)
         self._index: dict[int, tuple[int, dict[int, int]]] = {}
+        self._paths: dict[int, str] = {}
 
     def graph(self, graph: Graph) -> str:
         """Give the path of a graph."""
+        known = self._paths.get(id(graph))
+        if known is None:
+            known = self._paths[id(graph)] = self._path(graph)
+        return known
+
+    def _path(self, graph: Graph) -> str:
         parts: list[str] = []
         current: Graph | None = graph
         while current is not None:
