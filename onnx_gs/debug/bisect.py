@@ -23,6 +23,7 @@ from onnx_gs.evaluate import feeds as feeds_of
 from onnx_gs.io import files
 from onnx_gs.ir import order, walk
 from onnx_gs.ir.edit import rename_apart
+from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.inline_functions import InlineFunctions
 
 if TYPE_CHECKING:
@@ -202,8 +203,8 @@ class _Search:
         found = capture(self.graph, names, self.feeds)
         recorded = {}
         for name in names:
-            inside = index.home[id(index.find(name).tensor)] is not self.graph
-            if not inside:
+            tensor = index.find(name).tensor
+            if isinstance(tensor, Constant) or index.home[id(tensor)] is self.graph:
                 recorded[name] = found[name]
             elif trip < len(found[name]):
                 recorded[name] = found[name][trip]

@@ -103,7 +103,7 @@ class _Exposing:
 
     def __post_init__(self) -> None:
         self.index = Index(self.root)
-        self.parents = walk.parents(self.root)
+        self.parents = self.index.parents
         self.names = Names(self.root)
         self.before: dict[int, list[Node]] = {}
         self.after: dict[int, list[Node]] = {}
@@ -278,7 +278,8 @@ def record_part(graph: Graph, part: Graph, feeds: Mapping[str, Any], *, trip: in
 
     def value(name: str) -> Any:
         kept = found[origin(name)]
-        if index.home[id(index.find(origin(name)).tensor)] is graph:
+        tensor = index.find(origin(name)).tensor
+        if isinstance(tensor, Constant) or index.home[id(tensor)] is graph:
             return kept
         if trip >= len(kept):
             raise GraphValueError(f"'{name}' was computed {len(kept)} times, so there is no trip {trip}", fix="give another trip, or other feeds")

@@ -10,7 +10,7 @@ from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import scopes, walk
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.copying import Twins, _copy_nodes
+from onnx_gs.ir.copying import Twins, _copy_nodes, copy_graph, local_ids
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
@@ -142,11 +142,15 @@ def _extract(index: Index, home: Graph, starts: list[Tensor], ends: list[Tensor]
     if inputs_given and unlisted:
         LOGGER.info("the part also needs %s, which become inputs", [t.name for t in unlisted])
     used = {id(t) for t in entering}
+    idle = [t.name for t in starts if id(t) not in used]
+    if idle and only is None:
+        LOGGER.warning("the outputs do not depend on %s, which therefore do not become inputs", idle)
+        starts = [t for t in starts if id(t) in used]
     order = starts if inputs_given else [t for t in index.root.inputs if home is index.root and (id(t) in used or id(t) in {id(e) for e in ends})]
     borders = list({id(t): t for t in [*order, *unlisted]}.values())
-    _fill_types(index.root, [*borders, *ends])
+    inferred = _types(index.root, [*borders, *ends])
     with collector_paused():
-        return _copy_part(index.root, home, needed, borders, ends, name)
+        return _copy_part(index.root, home, needed, borders, ends, name, inferred)
 
 
 def _needed(
@@ -179,24 +183,31 @@ def _needed(
     return [n for n in home.nodes if id(n) in taken], list(entering.values())
 
 
-def _fill_types(root: Graph, borders: list[Tensor]) -> None:
+def _types(root: Graph, borders: list[Tensor]) -> dict[int, Tensor]:
+    """Give, by ``id``, the inferred twins of those border tensors whose dtype or shape the model does not say; the model stays as it is."""
     missing = [t for t in borders if isinstance(t, Variable) and t.type == "tensor_type" and (t.dtype is None or t.shape is None)]
     if not missing:
-        return
-    shape_inference.infer(root)
+        return {}
+    twins = Twins(None, local_ids(root))
+    with collector_paused():
+        shape_inference.infer(copy_graph(root, twins=twins))
+    found = {id(t): twins(t) for t in missing}
     for t in missing:
-        if t.dtype is None:
+        if found[id(t)].dtype is None:
             LOGGER.warning("the dtype of '%s' cannot be inferred; set it before the part is saved", t.name)
+    return found
 
 
-def _copy_part(root: Graph, home: Graph, nodes: list[Node], borders: list[Tensor], ends: list[Tensor], name: str | None) -> Graph:
+def _copy_part(
+    root: Graph, home: Graph, nodes: list[Node], borders: list[Tensor], ends: list[Tensor], name: str | None, inferred: dict[int, Tensor]
+) -> Graph:
     local = {id(t) for n in nodes for t in n._outputs}
     for node in nodes:
         for body in walk.nested(node) if node._attrs else ():
             local.update(scopes.locals_of(body))
     twins = Twins(None, local)
     for t in borders:
-        twins.made[id(t)] = _as_input(t)
+        twins.made[id(t)] = _as_input(t, inferred)
     part = type(root)(name=name or f"{root.name}_part", doc_string=root.doc_string, opset=root.opset, ir_version=root.ir_version,
                       producer_name=root.producer_name, producer_version=root.producer_version)  # fmt: skip
     part._import_domains = list(root._import_domains) if isinstance(root._import_domains, list) else root._import_domains
@@ -208,7 +219,7 @@ def _copy_part(root: Graph, home: Graph, nodes: list[Node], borders: list[Tensor
     shell.nodes = nodes
     part.nodes = _copy_nodes(shell, twins)
     part.inputs = [twins(t) for t in borders]
-    part.outputs = [twins(t) for t in ends]
+    part.outputs = [_typed(twins(t), t, inferred) for t in ends]
     _pass_through(part)
     part._functions = _used_functions(root, nodes)
     for body in part.subgraphs(recursive=True):
@@ -216,12 +227,21 @@ def _copy_part(root: Graph, home: Graph, nodes: list[Node], borders: list[Tensor
     return part
 
 
-def _as_input(t: Tensor) -> Variable:
+def _as_input(t: Tensor, inferred: dict[int, Tensor]) -> Tensor:
     if isinstance(t, Constant):
         return Variable(t._name, t.dtype, list(t.shape))
     new = t.copy()
     new._default = None
-    return new  # type: ignore[return-value]
+    return _typed(new, t, inferred)
+
+
+def _typed(twin: Tensor, original: Tensor, inferred: dict[int, Tensor]) -> Tensor:
+    """Write down on a copy what was inferred for its original."""
+    found = inferred.get(id(original))
+    if found is not None:
+        twin.dtype = found.dtype if twin.dtype is None else twin.dtype
+        twin.shape = found.shape if twin.shape is None else twin.shape
+    return twin
 
 
 def _pass_through(part: Graph) -> None:

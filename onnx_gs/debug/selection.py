@@ -40,6 +40,7 @@ class Index:
         """Look everything up."""
         self.root = root
         self.places = Places(root)
+        self.parents = walk.parents(root)
         self.holder: dict[int, Graph] = {}
         self.home: dict[int, Graph] = {}
         self._tensors: dict[str, list[Found]] = {}
@@ -62,6 +63,17 @@ class Index:
         if tensor._name and id(tensor) not in self.home:
             self.home[id(tensor)] = graph
             self._tensors.setdefault(tensor._name, []).append(Found(graph, tensor))
+
+    def lifted(self, node: Node, graph: Graph) -> Node | None:
+        """Give the node of ``graph`` that is, or holds at any depth, this one; None where neither is so."""
+        while True:
+            holder = self.holder.get(id(node))
+            if holder is None or holder is graph:
+                return node if holder is graph else None
+            parent = self.parents.get(id(holder))
+            if parent is None:
+                return None
+            node = parent[1]
 
     def find(self, wanted: str | Tensor | Node) -> Found:
         """Find one tensor or node.
@@ -144,7 +156,7 @@ def around(index: Index, center: str | Tensor | Node, hops: int) -> tuple[Graph,
     graph = found.graph
     start = [found.node] if found.node is not None else []
     if found.tensor is not None:
-        start = [n for n in (*found.tensor._inputs, *found.tensor._outputs) if index.holder.get(id(n)) is graph]
+        start = [n for m in (*found.tensor._inputs, *found.tensor._outputs) if (n := index.lifted(m, graph)) is not None]
         hops = max(0, hops - 1)
     chosen = {id(n): n for n in start}
     ring = list(start)
@@ -152,8 +164,9 @@ def around(index: Index, center: str | Tensor | Node, hops: int) -> tuple[Graph,
         following: list[Node] = []
         for node in ring:
             near = [n for t in node._inputs for n in t._inputs] + [n for t in node._outputs for n in t._outputs]
-            for other in near:
-                if id(other) not in chosen and index.holder.get(id(other)) is graph:
+            for reader in near:
+                other = index.lifted(reader, graph)
+                if other is not None and id(other) not in chosen:
                     chosen[id(other)] = other
                     following.append(other)
         ring = following

@@ -1,0 +1,162 @@
+"""Parts cut out of a model compute what the whole model computes there."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.debug.capture import capture, record_part, save_test_data
+from onnx_gs.debug.isolate import isolate
+from onnx_gs.errors import GraphValueError
+from onnx_gs.evaluate import onnxruntime
+from onnx_gs.evaluate.compare import compare
+from onnx_gs.ir import walk
+from onnx_gs.ir.verify import problems
+
+TEXT = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+g (float[N, 2] x, int64 n, bool c) => (float[N, 2] y, float[k, N, 2] s) <float[2] w = {1.0, 2.0}> {
+  true = Constant<value = bool {1}>()
+  e = Exp(x)
+  f = local.f(e)
+  y, s = Loop(n, true, f) <body = b (int64 i, bool ci, float[N, 2] h) => (bool co, float[N, 2] h2, float[N, 2] so) {
+     co = Identity(ci)
+     m = Mul(h, w)
+     d = If(c) <then_branch = t () => (float[N, 2] a) { aa = Neg(m)  a = Abs(aa) }, else_branch = u () => (float[N, 2] b2) { b2 = Sqrt(m) }>
+     h2 = Add(d, e)
+     so = Identity(h2)
+  }>
+}
+<domain: "local", opset_import: ["" : 18]>
+f (p) => (q) { r = Abs(p)  q = Neg(r) }"""
+
+
+@pytest.fixture
+def graph() -> gs.Graph:
+    return gs.import_onnx(onnx.parser.parse_model(TEXT))
+
+
+@pytest.fixture
+def feeds() -> dict[str, Any]:
+    return {"x": np.float32([[1, 2], [3, 4], [5, 6]]), "n": np.int64(3), "c": np.bool_(True)}
+
+
+def assert_part_is_right(graph: gs.Graph, part: gs.Graph, feeds: dict[str, Any], trip: int = 0) -> None:
+    assert not problems(part)
+    inputs, outputs = record_part(graph, part, feeds, trip=trip)
+    found = onnxruntime.run(part, inputs)
+    for name, value in outputs.items():
+        assert compare(found[name], value) is None
+
+
+def test_between_tensors(graph: gs.Graph, feeds: dict[str, Any]) -> None:
+    before = str(graph)
+    part = isolate(graph, inputs=["e"], outputs=["f"])
+    assert [n.op for n in part.nodes] == ["f"]
+    assert [f.name for f in part.functions] == ["f"]
+    assert [(t.name, t.dtype, list(t.shape)) for t in part.inputs] == [("e", np.float32, ["N", 2])]
+    assert_part_is_right(graph, part, feeds)
+    assert str(graph) == before
+    gs.export_onnx(part)
+
+
+def test_what_a_body_captures_and_what_was_not_cut_off_become_inputs(graph: gs.Graph, feeds: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "onnx_gs"):
+        part = isolate(graph, inputs=["f"], outputs=["y"])
+    assert [t.name for t in part.inputs] == ["f", "n", "x", "c"] or {t.name for t in part.inputs} == {"f", "n", "x", "c"}
+    assert "also needs" in caplog.text
+    assert not part.functions
+    assert_part_is_right(graph, part, feeds)
+
+
+@pytest.mark.parametrize("trip", [0, 2])
+def test_inside_a_body(graph: gs.Graph, feeds: dict[str, Any], trip: int) -> None:
+    part = isolate(graph, inputs=["m"], outputs=["h2"])
+    assert [n.op for n in part.nodes] == ["If", "Add"]
+    assert_part_is_right(graph, part, feeds, trip)
+    inner = isolate(graph, outputs=["aa"])
+    assert [t.name for t in inner.inputs] == ["m"]
+    assert_part_is_right(graph, inner, feeds, trip)
+    with pytest.raises(GraphValueError, match="no trip 9"):
+        record_part(graph, inner, feeds, trip=9)
+
+
+def test_a_weight_named_as_an_input_becomes_one(graph: gs.Graph, feeds: dict[str, Any]) -> None:
+    part = isolate(graph, inputs=["h", "w"], outputs=["m"])
+    assert [(t.name, t.dtype, list(t.shape)) for t in part.inputs][1] == ("w", np.float32, [2])
+    assert_part_is_right(graph, part, feeds)
+
+
+def test_nodes_operators_and_neighborhoods(graph: gs.Graph, feeds: dict[str, Any]) -> None:
+    for part, ops in (
+        (isolate(graph, op="Exp"), ["Exp"]),
+        (isolate(graph, nodes=[graph.nodes[1], graph.nodes[2]]), ["Exp", "f"]),
+        (isolate(graph, around="e", hops=1), ["Exp", "f"]),
+        (isolate(graph, around="m", hops=2), ["Mul", "If", "Add"]),
+    ):
+        assert {n.op for n in part.nodes} >= set(ops)
+        assert_part_is_right(graph, part, feeds)
+
+
+def test_outputs_in_different_bodies_are_refused(graph: gs.Graph) -> None:
+    with pytest.raises(GraphValueError, match="different bodies"):
+        isolate(graph, outputs=["y", "m"])
+
+
+def test_names_that_are_not_there_get_a_suggestion(graph: gs.Graph) -> None:
+    with pytest.raises(GraphValueError, match="no tensor or node is named 'h3'") as caught:
+        isolate(graph, outputs=["h3"])
+    assert "did you mean 'h'" in str(caught.value.fix)
+
+
+def test_an_ambiguous_name_is_refused_and_a_path_decides() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[2] x, bool c) => (float[2] y) {
+      [pick] y = If(c) <then_branch = t () => (float[2] a) { a = Neg(x) }, else_branch = u () => (float[2] a) { a = Abs(x) }>
+    }"""
+    graph = gs.import_onnx(onnx.parser.parse_model(text))
+    graph.nodes[0].name = "pick"
+    with pytest.raises(GraphValueError, match="2 tensors or nodes are named 'a'"):
+        isolate(graph, outputs=["a"])
+    assert [n.op for n in isolate(graph, outputs=["pick > else_branch > a"]).nodes] == ["Abs"]
+    assert [n.op for n in isolate(graph, outputs=["#0 > then_branch > a"]).nodes] == ["Neg"]
+
+
+def test_random_cuts_of_random_chains_agree(graph: gs.Graph, feeds: dict[str, Any]) -> None:
+    rng = random.Random(0)
+    everything = [t.name for g in walk.graphs(graph) for n in g.nodes for t in n.outputs if t.name and n.op not in {"Constant"}]
+    for _ in range(12):
+        end = rng.choice(everything)
+        if end in {"b2", "co"}:
+            continue
+        starts = rng.sample([n for n in everything if n != end and n != "b2"], 2)
+        assert_part_is_right(graph, isolate(graph, inputs=starts, outputs=[end]), feeds)
+
+
+def test_capture_gives_lists_inside_bodies(graph: gs.Graph, feeds: dict[str, Any], tmp_path: Any) -> None:
+    found = capture(graph, ["e", "m", "aa", "b2", "w"], feeds)
+    assert np.array_equal(found["w"], np.float32([1, 2]))
+    assert found["e"].shape == (3, 2)
+    assert [len(found[k]) for k in ("m", "aa", "b2")] == [3, 3, 0]
+    assert np.array_equal(found["aa"][1], -found["m"][1])
+    files = save_test_data(tmp_path, {"x": feeds["x"]}, {"e": found["e"]})
+    assert sorted(f.name for f in files) == ["input_0.pb", "output_0.pb", "test_data_set_0.npz"]
+    stored = onnx.load_tensor(str(tmp_path / "test_data_set_0" / "input_0.pb"))
+    assert np.array_equal(onnx.numpy_helper.to_array(stored), feeds["x"])
+
+
+def test_capture_inside_a_scan() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[2] s0, float[4, 2] xs) => (float[2] s1, float[4, 2] ys) {
+      s1, ys = Scan<num_scan_inputs = 1, body = b (float[2] s, float[2] x) => (float[2] t, float[2] o) { t = Add(s, x)  u = Neg(t)  o = Exp(u) }>(s0, xs)
+    }"""
+    graph = gs.import_onnx(onnx.parser.parse_model(text))
+    feeds = {"s0": np.float32([0, 1]), "xs": np.arange(8, dtype=np.float32).reshape(4, 2)}
+    found = capture(graph, ["u", "ys"], feeds)
+    assert len(found["u"]) == 4
+    assert np.array_equal(np.exp(np.stack(found["u"])).astype(np.float32).round(5), found["ys"].round(5))
