@@ -34,6 +34,11 @@ COMMANDS: dict[str, str] = {
     "prepare": "simplify, lower control flow, and say what still stands between the model and TensorRT",
     "fold": "compute what is constant, resolve shapes, drop what does nothing",
     "cleanup": "drop what the outputs do not need",
+    "check": "say what stands between a model and TensorRT",
+    "build": "build a TensorRT engine",
+    "describe": "show the loops and conditionals that TensorRT makes of a model",
+    "run": "run a model in ONNX Runtime, or an engine on a GPU",
+    "compare": "run a model and an engine, or two models, on the same inputs, and compare",
 }
 
 DONE, OTHER, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130

@@ -1,0 +1,59 @@
+"""Say what stands between a model and TensorRT: every blocker with its node, reason and remedy, and what TensorRT would silently do differently.
+
+The table of what each version takes needs no TensorRT. Where a library is installed that is the target, its own parser and builder are asked too.
+Status 0: ready; 1: something blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_gs.cli import models, options as shared
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    parser.add_argument(
+        "--target", metavar="NAME", help="what to check for, such as rtx-1.7 or tensorrt-10.3 (default: the installed library, else the newest in the table)"
+    )
+    parser.add_argument("--static", action="store_true", help="use the table only, also where TensorRT is installed")
+    parser.add_argument("--no-build", action="store_true", help="ask the parser, but not the builder, which takes long on large models")
+    parser.add_argument("--shapes", metavar="NAME:MIN..OPT..MAX", help="ranges of dynamic inputs for the builder, as for build")
+    parser.add_argument("--dims", metavar="NAME=MIN..OPT..MAX", help="ranges of named dims for the builder, as for build")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Check the model."""
+    from onnx_gs.trt.options import parse_dims
+    from onnx_gs.trt.readiness import check
+
+    graph = models.read(options.model, session)
+    settings = {}
+    if options.shapes:
+        settings["shapes"] = options.shapes
+    if options.dims:
+        settings["dims"] = parse_dims(options.dims)
+    with session.progress("checking"):
+        found = check(graph, options.target, static=options.static, build=not options.no_build, **settings)
+    session.put(
+        result={"ready": found.ready, "target": str(found.target), "checked_by": found.checked_by, "notes": found.notes},
+        blockers=[b.as_dict() for b in found.blockers],
+        warnings=[w.as_dict() for w in found.warnings],
+    )
+    asked = ", ".join(found.checked_by)
+    session.say(f"ready for {found.target} (asked: {asked})" if found.ready else f"not ready for {found.target} (asked: {asked})", style="green" if found.ready else "red")
+    if found.blockers:
+        rows = [(b.id, b.path, f"{b.title}: {b.reason}" + (f"\nTensorRT: {b.said}" if b.said and b.said != b.reason else ""), b.remedy) for b in found.blockers]
+        session.table("Blockers", ["id", "where", "what", "remedy"], rows)
+    if found.warnings:
+        rows = [(w.id, w.path, f"{w.title}: {w.reason}", w.remedy) for w in found.warnings]
+        session.table("Builds, but is not what ONNX says", ["id", "where", "what", "remedy"], rows)
+    for note in found.notes:
+        session.say(f"note: {note}", style="dim")
+    return 0 if found.ready else 1

@@ -1,0 +1,41 @@
+"""Run a model in ONNX Runtime and an engine, or another model, on the same inputs, and compare output by output.
+
+Status 0: the outputs agree within the tolerances; 1: they differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_gs.cli import models, options as shared
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    parser.add_argument("other", metavar="OTHER", help="an engine, which TensorRT runs on a GPU, or another model (.onnx)")
+    parser.add_argument("--inputs", metavar="FILE.npz", help="an array for each input (default: made up)")
+    parser.add_argument("--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)")
+    parser.add_argument("--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Compare."""
+    from onnx_gs.cli.run import is_model, read_arrays
+    from onnx_gs.trt.comparison import compare
+
+    graph = models.read(options.model, session)
+    other = models.read(options.other, session) if is_model(options.other) else options.other
+    feeds = read_arrays(options.inputs) if options.inputs else None
+    found = compare(graph, other, feeds, absolute=options.absolute, relative=options.relative, seed=options.seed, device=options.device)
+    session.put(result=found.as_dict())
+    session.table("Outputs", ["name", "verdict", "how"], [(name, "same" if d is None else "differs" if not found.covers(d) else "close", d or "") for name, d in found.outputs.items()])
+    session.say("same" if found.same else f"output '{found.first}' differs", style="green" if found.same else "red")
+    return 0 if found.same else 1

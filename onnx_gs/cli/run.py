@@ -1,0 +1,78 @@
+"""Run an engine on a GPU, or a model in ONNX Runtime, once: inputs from an .npz file or made up, outputs to an .npz file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("model", metavar="FILE", help="a model (.onnx), which ONNX Runtime runs, or an engine, which TensorRT runs")
+    parser.add_argument("--inputs", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go")
+    parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")
+    parser.add_argument("--debug-sync", action="store_true", help="wait after every layer, so that an error is reported where it happens")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Run the model or engine."""
+    import numpy as np
+
+    feeds = read_arrays(options.inputs) if options.inputs else None
+    started = time.perf_counter()
+    outputs, by = _run(options, feeds, session)
+    seconds = time.perf_counter() - started
+    if options.output:
+        with Path(options.output).open("wb") as file:
+            np.savez(file, **outputs)
+    session.put(result={"by": by, "seconds": seconds, "outputs": {name: {"dtype": str(v.dtype), "shape": list(v.shape)} for name, v in outputs.items()}})
+    session.say(f"{by}: {seconds:.3f} s, loading included")
+    session.table("Outputs", ["name", "type", "shape", "first values"], [(n, v.dtype, list(v.shape), str(v.reshape(-1)[:4].tolist())) for n, v in outputs.items()])
+    return 0
+
+
+def _run(options: argparse.Namespace, feeds: dict[str, Any] | None, session: Session) -> tuple[dict[str, Any], str]:
+    if is_model(options.model):
+        from onnx_gs.cli import models
+        from onnx_gs.evaluate import feeds as made_up, onnxruntime
+
+        graph = models.read(options.model, session)
+        return onnxruntime.run(graph, feeds if feeds is not None else made_up.make(graph, options.seed)), "ONNX Runtime"
+    from onnx_gs.trt.runner import Runner
+
+    if feeds is None:
+        raise ModelFileError("an engine needs inputs", fix="give --inputs FILE.npz")
+    with Runner(options.model, device=options.device, debug_sync=options.debug_sync) as runner:
+        return runner(feeds), "TensorRT"
+
+
+def is_model(path: str) -> bool:
+    """Say whether a file is taken as an ONNX model, by its name."""
+    return path == "-" or path.endswith((".onnx", ".onnxtxt", ".pb"))
+
+
+def read_arrays(path: str) -> dict[str, Any]:
+    """Read an .npz file.
+
+    Raises:
+        ModelFileError: it is none.
+    """
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as wrong:
+        raise ModelFileError(f"'{path}' is no .npz file of arrays: {wrong}") from wrong
