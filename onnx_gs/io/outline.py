@@ -23,6 +23,7 @@ LARGE_WEIGHT = 4 << 10
 
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
+_MANY_FIELDS = 10_000
 
 
 class _Kind(NamedTuple):
@@ -153,11 +154,11 @@ class _Skeleton:
             raise self._walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", start)
         leads, single = _KINDS[kind]
         large, seen = [], dict.fromkeys(single, 0)
-        for field in self._walker.fields(start, end):
+        for field in self._walker.fields(start, end, 0 if single else LARGE_WEIGHT):
             number = field.number
             if number in seen:
                 seen[number] += 1
-            if field.kind == wire.BYTES and field.end - field.content >= LARGE_WEIGHT and number in leads:
+            if number in leads and field.kind == wire.BYTES and field.end - field.content >= LARGE_WEIGHT:
                 large.append(field)
         total, copied = 0, start
         for field in large:
@@ -178,7 +179,9 @@ class _Skeleton:
 
     def _tensor(self, start: int, end: int) -> int:
         raw: list[Field] = []
-        for field in self._walker.fields(start, end):
+        for count, field in enumerate(self._walker.fields(start, end)):
+            if count == _MANY_FIELDS:  # numbers one by one, as old writers do
+                return self._copy(start, end)
             if field.number == _RAW_DATA:
                 raw.append(field)
         if len(raw) != 1 or raw[0].kind != wire.BYTES or raw[0].end - raw[0].content < LARGE_WEIGHT:

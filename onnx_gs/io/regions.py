@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -336,8 +336,9 @@ def _copy_in_kernel(source: int, offset: int, length: int, target: int) -> int:
 def _start_writing(target: int, count: int) -> None:
     """Let the disk begin with what was just written, so that the sync at the end has little left to wait for."""
     if count == CHUNK and hasattr(os, "posix_fadvise"):
-        at = os.lseek(target, 0, os.SEEK_CUR)
-        os.posix_fadvise(target, at - count, count, os.POSIX_FADV_DONTNEED)
+        with suppress(OSError):  # a hint; pipes take none
+            at = os.lseek(target, 0, os.SEEK_CUR)
+            os.posix_fadvise(target, at - count, count, os.POSIX_FADV_DONTNEED)
 
 
 def _send_file(source: int, target: int, count: int, offset: int) -> int:

@@ -95,55 +95,77 @@ class Walker:
         """Make the error for a fault at a byte of the file."""
         return ModelFileError(f"{what} at byte {offset}", where=f"file '{self.source.name}'", fix="the file is damaged or no ONNX model")
 
-    def fields(self, start: int, end: int) -> Iterator[Field]:
+    def fields(self, start: int, end: int, at_least: int = 0) -> Iterator[Field]:
         """Give the fields of the message between two offsets, in their order.
+
+        Args:
+            start: where the message begins.
+            end: where it ends.
+            at_least: give only length-delimited fields with so many bytes, where this is not 0; the others are checked all the same.
 
         Raises:
             ModelFileError: a field is malformed, or does not end where the message does.
         """
         window, base = self._window, self._base
-        at = start
+        limit = len(window) - _HEADER
+        at, seen = start, 0
         while at < end:
             here = at - base
-            if here < 0 or here + _HEADER > len(window):
-                # The window may end at the end of the file; a header that is cut there fails below.
-                if here < 0 or base + len(window) < self.source.size:
-                    window = self.source.read(at, min(BLOCK, self.source.size - at))
-                    base = self._base = at
-                    self._window = window
+            if here < 0 or here > limit:
+                self._seen += seen
+                seen = 0
+                if self._seen > FIELD_LIMIT:
+                    raise self.fail(f"more than {FIELD_LIMIT} fields", at)
+                window, base = self._around(at)
+                limit = len(window) - _HEADER
                 here = at - base
-            self._seen += 1
-            if self._seen > FIELD_LIMIT:
-                raise self.fail(f"more than {FIELD_LIMIT} fields", at)
-            first = window[here]
-            if first < 0x80:
-                tag, after = first, here + 1
-            else:
-                tag, after = self._varint(window, here, base, end)
-            number, kind = tag >> 3, tag & 7
-            if not 0 < number < 1 << 29:
-                raise self.fail(f"field number {number}", at)
-            if kind == BYTES:
-                if after < len(window) and window[after] < 0x80 and base + after < end:
-                    length, after = window[after], after + 1
-                else:
-                    length, after = self._varint(window, after, base, end)
-            elif kind == VARINT:
-                _, after = self._varint(window, after, base, end)
-                length = 0
-            elif kind == FIXED64:
-                length = 8
-            elif kind == FIXED32:
-                length = 4
-            else:
-                raise self.fail(f"wire type {kind}, which ONNX does not use,", at)
-            content = base + after
-            if length > end - content:
-                raise self.fail(f"field {number} claims {length} bytes, but {max(end - content, 0)} are left,", at)
-            stop = content + length
-            yield Field(number, kind, at, content, stop)
-            window, base = self._window, self._base
-            at = stop
+            seen += 1
+            tag = window[here]
+            # By far the most fields have a tag and a length of one byte each.
+            if tag < 0x80 and tag & 7 == BYTES and tag > 7 and here <= limit and window[here + 1] < 0x80:
+                length = window[here + 1]
+                content = at + 2
+                stop = content + length
+                if stop <= end:
+                    if length >= at_least:
+                        yield Field(tag >> 3, BYTES, at, content, stop)
+                        window, base = self._window, self._base
+                        limit = len(window) - _HEADER
+                    at = stop
+                    continue
+            field = self._field(window, base, at, end)
+            if not at_least or (field.kind == BYTES and field.end - field.content >= at_least):
+                yield field
+                window, base = self._window, self._base
+                limit = len(window) - _HEADER
+            at = field.end
+        self._seen += seen
+
+    def _around(self, at: int) -> tuple[bytes, int]:
+        """Give a window that holds the header at an offset, and where it begins; at the end of the file it may be cut off."""
+        if at < self._base or at >= self._base + len(self._window) or self._base + len(self._window) < self.source.size:
+            self._window = self.source.read(at, min(BLOCK, self.source.size - at))
+            self._base = at
+        return self._window, self._base
+
+    def _field(self, window: bytes, base: int, at: int, end: int) -> Field:
+        tag, after = self._varint(window, at - base, base, end)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number < 1 << 29:
+            raise self.fail(f"field number {number}", at)
+        length = 0
+        if kind == BYTES:
+            length, after = self._varint(window, after, base, end)
+        elif kind == VARINT:
+            _, after = self._varint(window, after, base, end)
+        elif kind in {FIXED64, FIXED32}:
+            length = 8 if kind == FIXED64 else 4
+        else:
+            raise self.fail(f"wire type {kind}, which ONNX does not use,", at)
+        content = base + after
+        if length > end - content:
+            raise self.fail(f"field {number} claims {length} bytes, but {max(end - content, 0)} are left,", at)
+        return Field(number, kind, at, content, content + length)
 
     def _varint(self, window: bytes, at: int, base: int, end: int) -> tuple[int, int]:
         value = shift = 0
@@ -174,7 +196,7 @@ def splice(message: bytes, holes: Sequence[Hole]) -> tuple[list[memoryview | byt
 
     Args:
         message: a well-formed serialized message.
-        holes: the contents to replace, in their order; each is the whole content of a length-delimited field.
+        holes: the contents to replace, in their order; each is the whole content of a length-delimited field, and not empty.
 
     Returns:
         What to write, piece by piece, where a hole stands for its replacement; and the number of bytes in all.
@@ -184,14 +206,15 @@ def splice(message: bytes, holes: Sequence[Hole]) -> tuple[list[memoryview | byt
     pieces: list[memoryview | bytes | Hole] = []
     view = memoryview(message)
     walker = Walker(Memory(message, "<message>"))
+    shortest = max(1, min(hole.end - hole.start for hole in holes))
 
     def rewrite(start: int, end: int, first: int, last: int) -> int:
         """Append the pieces of one message that has the holes ``first`` to ``last``; give its new length."""
         total, copied, at = 0, start, first
-        for field in walker.fields(start, end):
+        for field in walker.fields(start, end, shortest):
             if at == last:
                 break
-            if field.kind != BYTES or holes[at].start >= field.end:
+            if holes[at].start >= field.end:
                 continue
             pieces.append(view[copied : field.start])
             total += field.start - copied

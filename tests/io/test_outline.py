@@ -140,6 +140,15 @@ def test_raw_data_twice_in_one_tensor(tmp_path, walked):
     assert outline(tmp_path / "m.onnx").model.graph.initializer[0].raw_data == b"second"
 
 
+def test_numbers_one_by_one_are_left_to_protobuf(tmp_path, walked):
+    tensor = TensorProto(name="w", data_type=1, dims=[20_000]).SerializeToString() + b"\x25\x00\x00\x80\x3f" * 20_000
+    graph = wire.header(5, len(tensor)) + tensor
+    (tmp_path / "m.onnx").write_bytes(wire.header(7, len(graph)) + graph)
+    found, file = outline(tmp_path / "m.onnx")
+    assert file is None
+    assert list(found.graph.initializer[0].float_data) == [1.0] * 20_000
+
+
 def test_the_reserved_key_in_a_file_is_refused(tmp_path, walked):
     model = helper.make_model(helper.make_graph([], "g", [], [], [weight("w"), TensorProto(name="evil", data_type=2, dims=[5])]))
     model.graph.initializer[1].external_data.add(key=wire.INLINE_KEY, value="0,5")
@@ -206,7 +215,9 @@ def test_truncated_at_every_length(tmp_path, monkeypatch, walk):
         monkeypatch.setattr(outlines, "SMALL_FILE", 0)
     content = small_model()
     opened = [
-        n for n in [*range(0, 600, 3), *range(600, len(content), 397), *range(len(content) - 60, len(content))] if attempt(tmp_path / "m.onnx", content[:n])
+        n
+        for n in [*range(0, 600, 3), *range(600, len(content), 397), *range(len(content) - 60, len(content))]
+        if attempt(tmp_path / "m.onnx", content[:n])
     ]
     # Only where a field of the model ends is the rest a message again: behind the graph, without opsets.
     assert len(opened) == 1

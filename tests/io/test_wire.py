@@ -56,7 +56,7 @@ def test_malformed_fields_are_one_error(content, what):
 def test_many_fields_are_a_bomb(monkeypatch):
     monkeypatch.setattr(wire, "FIELD_LIMIT", 10)
     with pytest.raises(ModelFileError, match="more than 10 fields"):
-        fields(b"\x08\x01" * 11)
+        fields(b"\x08\x01" * 40_000)
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 20_000, 3_000_000])
@@ -90,3 +90,12 @@ def test_splice_of_nothing_is_the_message():
     message = helper.make_model(helper.make_graph([], "g", [], [], [numpy_helper.from_array(__import__("numpy").ones(3), "w")])).SerializeToString()
     pieces, total = wire.splice(message, [])
     assert (b"".join(pieces), total) == (message, len(message))
+
+
+def test_only_large_fields_but_all_are_checked():
+    content = onnx.NodeProto(name="n" * 300, op_type="Add", doc_string="d" * 50).SerializeToString()
+    walker = wire.Walker(wire.Memory(content, "m.onnx"))
+    assert [f.number for f in walker.fields(0, len(content), 50)] == [3, 6]
+    assert [f.number for f in walker.fields(0, len(content), 51)] == [3]
+    with pytest.raises(ModelFileError, match="field 6 claims 50 bytes"):
+        list(walker.fields(0, len(content) - 1, 51))
