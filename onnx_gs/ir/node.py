@@ -280,11 +280,19 @@ def is_graph(value: Any) -> bool:
     return hasattr(value, "nodes") and hasattr(value, "_record")
 
 
+_PLAIN = frozenset({int, float, str, bytes, bool})  # what most attributes are: nothing to look into
+
+
 def _graphs(attrs: Mapping[str, Any]) -> Iterator[tuple[str, Graph]]:
     for name, value in attrs.items():
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
         if is_graph(value):
             yield name, value
         elif isinstance(value, (list, tuple)):
+            if value and type(value[0]) in _PLAIN:
+                continue  # ONNX has no mixed lists
             for k, item in enumerate(value):
                 if is_graph(item):
                     yield f"{name}[{k}]", item
