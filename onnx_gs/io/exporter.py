@@ -7,6 +7,7 @@ only where it differs. Neither the graph nor any message that it was read from i
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -397,6 +398,7 @@ class Exporter:
     def nodes(self, graph: Graph, target: Any) -> None:
         """Write a graph's nodes, in their order."""
         append = target.append
+        check_node_names(graph.nodes)
         for index, node in enumerate(graph.nodes):
             source = node._source
             if (
@@ -639,6 +641,15 @@ def _clash(graph: Graph, first: Tensor, second: Tensor) -> GraphError:
         f"two different tensors are named '{first._name}': {told(first)}; {told(second)}", where=graph_label(graph),
         fix="rename one of them, or run the unique-names pass",
     )  # fmt: skip
+
+
+def check_node_names(nodes: Iterable[Node], level: int = logging.WARNING) -> None:
+    """Log a message where nodes share a name that is not empty."""
+    names = [node.name for node in nodes if node.name]
+    if len(set(names)) == len(names):
+        return
+    shared = sorted(name for name, count in Counter(names).items() if count > 1)
+    LOGGER.log(level, "%d node names are used more than once, such as '%s'", len(shared), shared[0])
 
 
 def used_weights(graph: Graph) -> Iterable[Tensor]:

@@ -1,0 +1,94 @@
+"""ONNX text: graphs as people write them in tests, documentation and on the command line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx.parser
+import onnx.printer
+
+from onnx_gs.errors import GraphError
+from onnx_gs.io.exporter import export_onnx
+from onnx_gs.io.importer import import_model
+from onnx_gs.ir.function import Function
+from onnx_gs.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from onnx_gs.ir.node import Node
+
+_HEADER = re.compile(r"\s*(?:#[^\n]*\n\s*)*<")
+
+
+def parse(
+    text: str,
+    *,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    graph_type: type[Graph] = Graph,
+    function_type: type[Function] = Function,
+) -> Graph:
+    """Make a graph of ONNX text: a model with its header, or one graph alone.
+
+    Args:
+        text: the text.
+        opset: the version of ONNX's own operators for a graph alone; the newest that the installed ``onnx`` knows by default.
+        ir_version: the IR version for a graph alone, likewise.
+        graph_type: the class to build.
+        function_type: the class of local functions.
+
+    Raises:
+        GraphError: the text does not parse; ``where`` tells line and column.
+
+    Example:
+        >>> [node.op for node in parse("g (float[2] x) => (float[2] y) { y = Neg (x) }").nodes]
+        ['Neg']
+    """
+    if not _HEADER.match(text):
+        version = opset if opset is not None else onnx.defs.onnx_opset_version()
+        text = f'<ir_version: {ir_version or onnx.IR_VERSION}, opset_import: ["" : {version}]>\n{text}'
+    try:
+        model = onnx.parser.parse_model(text)
+    except onnx.parser.ParseError as error:
+        raise GraphError(f"ONNX text does not parse: {' '.join(str(error).split())[:400]}", fix="see onnx/docs/Syntax.md") from error
+    return import_model(model, graph_type=graph_type, function_type=function_type, owned=True)
+
+
+def show(graph: Graph, *, do_type_check: bool = False) -> str:
+    """Give a graph as ONNX text, local functions included.
+
+    Args:
+        graph: the graph.
+        do_type_check: refuse inputs and outputs of unknown element type.
+
+    Raises:
+        GraphError: the graph cannot be exported, or the installed ``onnx`` cannot print it.
+
+    Example:
+        >>> print(show(parse("g (float[2] x) => (float[2] y) { y = Neg (x) }", opset=18, ir_version=9)))
+        <
+           ir_version: 9,
+           opset_import: ["" : 18]
+        >
+        g (float[2] x) => (float[2] y) {
+           y = Neg (x)
+        }
+    """
+    return _printed(export_onnx(graph, do_type_check))
+
+
+def show_node(node: Node) -> str:
+    """Give a node as ONNX text."""
+    from onnx_gs.io.exporter import Exporter
+
+    proto = onnx.NodeProto()
+    Exporter().node(node, proto)
+    return _printed(proto)
+
+
+def _printed(message: Any) -> str:
+    try:
+        return str(onnx.printer.to_text(message))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise GraphError(f"the installed onnx cannot print this as text: {error}") from error
