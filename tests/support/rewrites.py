@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnxruntime as ort
+import pytest
 
 import onnx_gs as gs
 from onnx_gs.ir import isomorphism, verify
@@ -24,7 +25,12 @@ def parse(text: str, opset: int = 18, ir_version: int = 9, functions: str = "") 
 def model(text: str, opset: int = 18, ir_version: int = 9, functions: str = "") -> onnx.ModelProto:
     """Make a model of ONNX text."""
     domains = ', "local" : 1' if functions else ""
-    return onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{domains}]>\n{text}\n{functions}')
+    try:
+        return onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{domains}]>\n{text}\n{functions}')
+    except onnx.parser.ParseError:
+        if '""' in text and tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 20):
+            pytest.skip("the text syntax of this onnx has no omitted inputs")
+        raise
 
 
 def run(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
