@@ -437,3 +437,14 @@ def _shown(value: Any) -> str:
     if is_graph(value):
         return f"body of {sum(len(g.nodes) for g in walk.graphs(value))} nodes"
     return repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+
+
+def match_tensors(before: Graph, after: Graph) -> dict[int, Tensor]:
+    """Map the ``id`` of each tensor of the first model's main graph to the tensor of the second that stands in its place."""
+    matching = _Diff(before, after, None)
+    theirs = {t.name: t for t in after.inputs}
+    for t in before.inputs:
+        if t.name in theirs:
+            matching.tensors[id(t)] = theirs[t.name]
+    matching._match(before, after)
+    return matching.tensors

@@ -34,6 +34,8 @@ Array = np.ndarray[Any, Any]
 
 #: Weights of at most this many bytes are written into the model; larger ones are handed over by reference.
 INLINE = 1024
+#: The provider that every ONNX Runtime has.
+CPU = "CPUExecutionProvider"
 #: With less than this many bytes of weights and inputs, a second thread costs more than it brings.
 _WORTH_THREADS = 1 << 20
 
@@ -149,7 +151,7 @@ class Session:
 
     def __init__(
         self, model: Any, writer: structure.StructureWriter, inputs: Sequence[Tensor], outputs: Sequence[Tensor], where: Any, *, threads: int | None = None,
-        optimize: bool = False,
+        optimize: bool = False, provider: str = CPU,
     ) -> None:  # fmt: skip
         """Hand the weights over and load the model.
 
@@ -171,7 +173,7 @@ class Session:
         total = self._weights(model, options)
         options.intra_op_num_threads = (1 if total < _WORTH_THREADS else 0) if threads is None else threads
         try:
-            self._session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model.SerializeToString(), options, providers=_providers(ort, provider))
         except Exception as error:
             raise self._error(error, "cannot be loaded") from error
         self._ort_names = [o.name for o in self._session.get_outputs()]
@@ -298,16 +300,28 @@ def _stopping(ort: Any, limit_s: float | None) -> Iterator[Any]:
         timer.cancel()
 
 
-def session(graph: Graph, *, threads: int | None = None, optimize: bool = False) -> Session:
+def _providers(ort: Any, wanted: str) -> list[str]:
+    """List the providers to use: the wanted one, and the CPU for what it lacks.
+
+    Raises:
+        EvaluationError: this build of ONNX Runtime does not have it.
+    """
+    if wanted not in ort.get_available_providers():
+        raise EvaluationError(f"this ONNX Runtime has no {wanted}; it has {ort.get_available_providers()}", fix="pip install 'onnx_gs[gpu]'")
+    return list(dict.fromkeys([wanted, CPU]))
+
+
+def session(graph: Graph, *, threads: int | None = None, optimize: bool = False, provider: str = CPU) -> Session:
     """Make a graph ready to run, as often as wanted.
 
     Args:
         graph: a model's graph; it is not changed. Weights stay where they are.
         threads: threads inside an operator; 0 lets ONNX Runtime choose, None uses one for small models.
         optimize: let ONNX Runtime optimize the graph; results may then differ in the last bits.
+        provider: what runs it, such as ``"CUDAExecutionProvider"``; the CPU runs what that lacks.
 
     Raises:
-        EvaluationError: ONNX Runtime refuses the graph.
+        EvaluationError: ONNX Runtime refuses the graph, or lacks the provider.
         MissingExtraError: ONNX Runtime is not installed.
     """
     writer = structure.StructureWriter(stand_in)
@@ -323,7 +337,8 @@ def session(graph: Graph, *, threads: int | None = None, optimize: bool = False)
         holder = _holder(graph, node)
         return places.node(holder, node) if holder is not None else node_label(None, node)
 
-    return Session(model, writer, [t for t in graph.inputs if not isinstance(t, Constant)], graph.outputs, where, threads=threads, optimize=optimize)
+    return Session(model, writer, [t for t in graph.inputs if not isinstance(t, Constant)], graph.outputs, where, threads=threads, optimize=optimize,
+                   provider=provider)  # fmt: skip
 
 
 def run(graph: Graph, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
