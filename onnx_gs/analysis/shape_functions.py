@@ -922,8 +922,7 @@ def _resize(f: ShapeFacts, node: Node) -> None:
         scales = tuple(float(s) for s in attrs["scales"])
     else:
         t = _given(node, 2 if node.op == "Resize" and len(node._inputs) > 2 else 1)
-        held = f.contents(t) if t is not None else None
-        scales = held.items if held is not None else None
+        scales = f.floats(t) if t is not None else None
     if scales is None or len(scales) != len(axes):
         return f.tell(node._outputs[0], f.dtype(x), f.unknown(len(dims)))
     for axis, scale in zip(axes, scales):

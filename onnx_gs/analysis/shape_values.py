@@ -107,6 +107,12 @@ class ShapeFacts:
             return None
         return found.items  # type: ignore[return-value]
 
+    def floats(self, tensor: Tensor) -> tuple[float, ...] | None:
+        """Give the elements of a small constant of floats, such as the scales of ``Resize``, else None."""
+        if not isinstance(tensor, Constant) or tensor.nbytes > MAX_ITEMS or (known := dtypes.of(tensor)) is None or known.kind != "float":
+            return None
+        return tuple(np.asarray(tensor.values).astype(np.float64).ravel().tolist())
+
     def scalar(self, tensor: Tensor) -> Item:
         """Give the only element of a tensor, or None where it is not known or not the only one."""
         found = self.contents(tensor)
@@ -169,11 +175,8 @@ class ShapeFacts:
         for d in shape:
             count *= d
         found = None
-        if known is not None and count <= MAX_ITEMS and known.kind in {"int", "bool", "uint", "float"} and known.bits >= 8:
-            values = np.asarray(tensor.values)
-            if known.kind == "float":
-                values = values.astype(np.float64)
-            found = Contents(shape, tuple(values.ravel().tolist()))
+        if known is not None and count <= MAX_ITEMS and known.kind in {"int", "bool", "uint"} and known.bits >= 8:
+            found = Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist()))
         self._contents[id(tensor)] = found
         self._shapes[id(tensor)] = shape
         self._dtypes[id(tensor)] = known

@@ -37,6 +37,12 @@ class EliminateCasts(NodePass):
         if of is to:
             work.bypass(owner, node, x, "it has that type already")
             return
+        if node.op == "CastLike" and to.bits >= 8:
+            work.report.rewrote(owner, node, f"to {to.name}, whatever the second operand holds")
+            node.op, node.attrs = "Cast", {"to": to.number, **{k: v for k, v in node.attrs.items() if k == "saturate"}}
+            del node._inputs[1:]
+            work.changed_op()
+            return
         inner = work.producer(x, "Cast")
         if inner is None or node.op != "Cast":
             return

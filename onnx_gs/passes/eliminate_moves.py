@@ -72,8 +72,8 @@ def _copies(work: Work, node: Node) -> bool:
     if len(inputs) > 3 and inputs[3]._name:
         return True  # sizes equal to the input's give scales of exactly 1
     at = 2 if node.op == "Resize" and len(inputs) > 2 else 1
-    held = work.facts.contents(inputs[at]) if len(inputs) > at else None
-    return held is not None and all(s == 1 for s in held.items)
+    scales = work.facts.floats(inputs[at]) if len(inputs) > at else None
+    return scales is not None and all(s == 1 for s in scales)
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,10 @@ def _reshape(work: Work, owner: Graph, node: Node) -> None:
     if len(node._inputs) < 2 or isinstance(node._inputs[1], Constant):
         return
     target = reshape_target(work.facts.shape(node._inputs[0]), work.facts.shape(node._outputs[0]))
-    if target is None or (0 in target and node.attrs.get("allowzero", 0)):
+    if target is None:
         return
+    if node.attrs.get("allowzero", 0):
+        node.attrs = {k: v for k, v in node.attrs.items() if k != "allowzero"}  # a 0 in the new target means "as before"
     work.report.rewrote(owner, node, f"to {target}")
     node._inputs[1] = work.int64(f"{node._outputs[0].name}_shape", target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,7 +14,7 @@ from onnx_gs.passes.absorb_bias import AbsorbBias
 from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
-from onnx_gs.passes.cleanup import Cleanup
+from onnx_gs.passes.cleanup import Cleanup, cleanup
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
 from onnx_gs.passes.eliminate_casts import EliminateCasts
 from onnx_gs.passes.eliminate_identity import EliminateDropout, EliminateIdentity, EliminateSingleOperand
@@ -76,6 +77,8 @@ class Simplify(Pass):
         every: list[Pass] = [
             FoldShapeValues(),
             FoldTargets(),
+            ShareConstants(),
+            ShareShapes(),
             EliminateIdentity(),
             EliminateDropout(),
             EliminateSingleOperand(),
@@ -96,9 +99,7 @@ class Simplify(Pass):
             SinkIntoIfs(),
             NormalizeIf(),
             HoistCommon(),
-            ShareConstants(),
             ShareSubexpressions(),
-            ShareShapes(),
         ]
         known = [FoldConstants.name, *(p.name for p in every), Cleanup.name]
         for wanted in (*self.only, *self.skip):
@@ -118,25 +119,25 @@ class Simplify(Pass):
         with collector_paused():
             weight = _weight(graph) if self.max_growth is not None else 0
             self._fold(graph, report, weight)
+            left = _ready(graph)
             for _ in range(_MOST_ROUNDS):
                 before = report.changed
-                folded_anew = False
                 for p in passes:
-                    count = report.changed
                     if isinstance(p, (NormalizeIf, HoistCommon)):
                         if any(work.nodes(("If",)) for work in works(graph, report)):
                             self._foreign(p, graph, report)
                     else:
                         p.apply(graph, report)
-                    if report.changed > count and isinstance(p, (FoldShapeValues, FoldTargets)):
-                        folded_anew = True
-                if self._wants(Cleanup.name):
-                    self._foreign(Cleanup(), graph, report)
-                if report.changed == before:
+                    if isinstance(p, ShareShapes):
+                        self._sweep(graph, report)  # what shape arithmetic there was is mostly dead by now
+                swept = self._sweep(graph, report)
+                if report.changed == before and not swept:
                     break
-                if folded_anew and self._fold(graph, report, weight):
-                    for work in works(graph, report):
-                        work.forget_facts()
+                if not _ready(graph) <= left:
+                    if self._fold(graph, report, weight):
+                        for work in works(graph, report):
+                            work.forget_facts()
+                    left = _ready(graph)
 
     def _fold(self, graph: Graph, report: Report, weight: int) -> bool:
         """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
@@ -146,9 +147,24 @@ class Simplify(Pass):
         count = report.changed
         self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report)
         changed = report.changed > count
-        if changed and self._wants(Cleanup.name):
-            self._foreign(Cleanup(), graph, report)
+        self._sweep(graph, report)
         return changed
+
+    def _sweep(self, graph: Graph, report: Report) -> bool:
+        """Drop what became dead; the report has an entry only where this was asked for by name, as it follows from the other entries."""
+        if not self._wants(Cleanup.name):
+            return False
+        if self.only:
+            count = report.changed
+            self._foreign(Cleanup(), graph, report)
+            return report.changed > count
+        started = time.perf_counter()
+        dead = cleanup(graph)
+        report.seconds[Cleanup.name] = report.seconds.get(Cleanup.name, 0.0) + time.perf_counter() - started
+        if dead:
+            for work in works(graph, report):
+                work.forget_nodes()
+        return bool(dead)
 
     def _foreign(self, p: Pass, graph: Graph, report: Report) -> None:
         """Run a pass that edits by its own means."""
@@ -168,3 +184,14 @@ def _weight(graph: Graph) -> int:
                 if isinstance(t, Constant) and id(t) not in seen:
                     seen[id(t)] = t.nbytes
     return sum(seen.values())
+
+
+def _ready(graph: Graph) -> set[int]:
+    """Give the ids of the nodes that read constants only: what folding left, or what is there to fold since."""
+    found: set[int] = set()
+    for owner in walk.graphs(graph, functions=True):
+        for node in owner.nodes:
+            inputs = node._inputs
+            if inputs and all(isinstance(t, Constant) or not t._name for t in inputs):
+                found.add(id(node))
+    return found
