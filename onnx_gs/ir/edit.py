@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
 
 
+class StopRewriting(Exception):  # noqa: N818 - not an error: a pass was asked to stop between two rewrites
+    """Ends a pass between two rewrites; what was edited so far is whole and is kept."""
+
+
 class Editor:
     """The edits of one pass on a model.
 
@@ -78,7 +82,7 @@ class Editor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """Commit, unless an error is on its way."""
-        if kind is None:
+        if kind is None or issubclass(kind, StopRewriting):
             self.commit()
 
     # -- asking -----------------------------------------------------------------------------------
@@ -99,6 +103,12 @@ class Editor:
                 return found
         return self._formal.get(id(tensor))
 
+    def current(self, tensor: Tensor) -> Tensor:
+        """Give the tensor that stands for this one: itself, or the output of the model whose name it took."""
+        while id(tensor) in self._became and self._became[id(tensor)][0] is tensor:
+            tensor = self._became[id(tensor)][1]
+        return tensor
+
     # -- edges ------------------------------------------------------------------------------------
 
     def replace_uses(self, old: Tensor, new: Tensor) -> None:
@@ -111,8 +121,7 @@ class Editor:
             old: the tensor to get rid of.
             new: the tensor that has the same values.
         """
-        while id(new) in self._became and self._became[id(new)][0] is new:
-            new = self._became[id(new)][1]
+        new = self.current(new)
         if old is new:
             return
         for graph in list(self.listed_by(old)):

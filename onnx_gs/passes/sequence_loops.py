@@ -91,7 +91,7 @@ class Carried(Segment):
             wish = self.parts.node.name or "loop"
             self._last = Variable(shop.edit.names.fresh(f"{wish}_last_in"), dtype, shape)
             add_state(shop, self.parts, initial, self._last, following, Variable(shop.edit.names.fresh(f"{wish}_last"), dtype, shape))
-        return self._last
+        return shop.edit.current(self._last)
 
     def rows(self, shop: Workshop) -> Tensor:
         """Refuse."""
@@ -117,7 +117,7 @@ class Carried(Segment):
             self._count = emit.elementwise("Add", start, grown)
             shop.edit.insert_first(self.parts.body, emit.nodes)
             shop.made.extend((self.parts.body, n) for n in emit.nodes)
-        return self._count
+        return shop.edit.current(self._count)
 
     def element_type(self) -> ElementType:
         """Give what the loop's input says."""
@@ -134,8 +134,14 @@ def grown(parts: LoopParts, pieces: Seq, home: Home, *, backward: bool) -> Stack
         backward: each trip adds in front of what the earlier ones added.
     """
     dtype, shape = pieces.element_type()
+    collected: list[Tensor] = []
 
     def collect(shop: Workshop) -> Tensor:
+        if not collected:
+            collected.append(make(shop))
+        return collected[0]
+
+    def make(shop: Workshop) -> Tensor:
         single = len(pieces.segments) == 1 and isinstance(pieces.segments[0], One)
         row = pieces.segments[0].element(shop, 0) if single else pieces.rows(shop)
         shop.give(parts.body, row)

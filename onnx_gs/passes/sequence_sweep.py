@@ -89,6 +89,8 @@ def _drop_states(edit: Editor, parts: LoopParts, gone: set[int]) -> None:
     edit.set_inputs(body, [t for at, t in enumerate(body.inputs) if at - 2 not in gone])
     node.outputs = [t for at, t in enumerate(node.outputs) if at not in gone]
     node.inputs = [t for at, t in enumerate(node.inputs) if at - 2 not in gone]
+    if not node.outputs:
+        edit.remove(edit.holder[id(node)], node)
 
 
 class _Chain:

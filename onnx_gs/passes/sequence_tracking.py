@@ -89,11 +89,11 @@ class Tracker:
 
     def _construct(self, graph: Graph, node: Node) -> None:
         home = (graph, node)
-        self._set(node.outputs[0], Seq([One(t, home) for t in node.inputs], home))
+        self._set(node.outputs[0], Seq([One(t, home, at) for at, t in enumerate(node.inputs)], home))
 
     def _insert(self, graph: Graph, node: Node) -> None:
         home = (graph, node)
-        self._change(graph, node, 2, lambda seq, position: seq.insert(One(node.inputs[1], home), position, home))
+        self._change(graph, node, 2, lambda seq, position: seq.insert(One(node.inputs[1], home, 1), position, home))
 
     def _erase(self, graph: Graph, node: Node) -> None:
         self._change(graph, node, 1, lambda seq, position: seq.erase(position, (graph, node)))
@@ -126,7 +126,7 @@ class Tracker:
         given = node.inputs[1] if len(node.inputs) > 1 and node.inputs[1].name else None
         if given is None and not schema.attribute(graph, node, "keepdims"):
             element = None if source.shape is None else [d for k, d in enumerate(source.shape) if k != axis]
-            self._set(out, Seq([Stack(lambda _: source, axis, dim, (source.dtype, element), home)], home))
+            self._set(out, Seq([Stack(lambda _: node.inputs[0], axis, dim, (source.dtype, element), home)], home))
             return
         sizes = constness.array(given) if given is not None else None
         if given is None or (sizes is not None and sizes.ndim == 0):
@@ -135,11 +135,11 @@ class Tracker:
                 self._set(out, None, f"runs of {size} elements")
                 return
             runs = None if dim is None else [size] * (dim // size) + ([dim % size] if dim % size else [])
-            self._set(out, Seq([Chunks(source, axis, home, sizes=runs, size=size)], home))
+            self._set(out, Seq([Chunks(graph, node, axis, sizes=runs, size=size)], home))
         elif sizes is not None:
-            self._set(out, Seq([Chunks(source, axis, home, sizes=[int(s) for s in sizes])], home))
+            self._set(out, Seq([Chunks(graph, node, axis, sizes=[int(s) for s in sizes])], home))
         elif given.shape is not None and len(given.shape) == 1 and is_static_dim(given.shape[0]):
-            self._set(out, Seq([Chunks(source, axis, home, given=given, length=int(given.shape[0]))], home))
+            self._set(out, Seq([Chunks(graph, node, axis, length=int(given.shape[0]))], home))
         else:
             self._set(out, None, "the sizes of a SplitToSequence are computed at run time")
 

@@ -106,15 +106,22 @@ class One(Segment):
 
     length = 1
 
-    def __init__(self, tensor: Tensor, home: Home) -> None:
-        """Keep the tensor."""
-        self.tensor = tensor
+    def __init__(self, tensor: Tensor, home: Home, at: int | None = None) -> None:
+        """Keep the tensor; with ``at``, it is whatever the home's node reads there when it is asked for, as rewrites may replace it."""
+        self._tensor = tensor
         self.home = home
+        self._at = at
         self._row: Tensor | None = None
+
+    @property
+    def tensor(self) -> Tensor:
+        """The element."""
+        node = self.home[1]
+        return self._tensor if self._at is None or node is None else node.inputs[self._at]
 
     def element(self, shop: Workshop, index: int) -> Tensor:
         """Give the tensor."""
-        return self.tensor
+        return shop.edit.current(self.tensor)
 
     def rows(self, shop: Workshop) -> Tensor:
         """Give the tensor with a leading axis of 1."""
@@ -123,7 +130,7 @@ class One(Segment):
             emit = shop.emitter(tensor.name)
             self._row = emit.unsqueeze(tensor, [0])
             shop.after(self.home, emit)
-        return self._row
+        return shop.edit.current(self._row)
 
     def joined(self, shop: Workshop, axis: int, new_axis: bool) -> Tensor:
         """Give the tensor, with a new axis where one is wanted."""
@@ -174,7 +181,6 @@ class Stack(Segment):
         """Keep where the slices are; ``source`` makes or gives the tensor."""
         self.trips: Tensor | None = None  # of a scan output: the trip count that alone decides the length
         self._source = source
-        self._made: Tensor | None = None
         self.axis = axis
         self.length = length
         self._element = element
@@ -183,9 +189,7 @@ class Stack(Segment):
 
     def tensor(self, shop: Workshop) -> Tensor:
         """Give the tensor that holds the slices."""
-        if self._made is None:
-            self._made = self._source(shop)
-        return self._made
+        return shop.edit.current(self._source(shop))
 
     def element(self, shop: Workshop, index: int) -> Tensor:
         """Give ``Gather`` at a scalar position."""
@@ -194,7 +198,7 @@ class Stack(Segment):
             emit = shop.emitter(source.name)
             self._taken[index] = emit.gather(source, emit.constant(np.int64(index)), self.axis)
             shop.after(self.home, emit)
-        return self._taken[index]
+        return shop.edit.current(self._taken[index])
 
     def rows(self, shop: Workshop) -> Tensor:
         """Give the tensor, its axis moved to the front."""
@@ -235,39 +239,44 @@ class Chunks(Segment):
     """Elements that are runs of one tensor along an axis, which they keep: what ``SplitToSequence`` makes.
 
     Args:
-        source: the tensor.
+        node: the node that splits; its first input is the tensor.
         axis: the axis.
         sizes: the runs' lengths, where all are known.
         size: the length of every run but the last, where the number of runs is not known.
-        given: a tensor of the runs' lengths, where only their number is known.
         length: the number of runs.
-        home: the node that splits.
+        owner: the graph that holds the node.
     """
 
     def __init__(
-        self, source: Tensor, axis: int, home: Home, *, sizes: Sequence[int] | None = None, size: int | None = None, given: Tensor | None = None,
-        length: int | None = None,
-    ) -> None:  # fmt: skip
+        self, owner: Graph, node: Node, axis: int, *, sizes: Sequence[int] | None = None, size: int | None = None, length: int | None = None
+    ) -> None:
         """Keep where the runs are."""
-        self.source, self.axis, self.home = source, axis, home
-        self.sizes, self.size, self.given = sizes, size, given
+        self.node, self.axis = node, axis
+        self.home = (owner, node)
+        self.sizes, self.size = sizes, size
         self.length = len(sizes) if sizes is not None else length
         self._parts: list[Variable] | None = None
         self._taken: dict[int, Tensor] = {}
         self._rows: Tensor | None = None
+        self._widened: Tensor | None = None
+
+    @property
+    def source(self) -> Tensor:
+        """The tensor that is split."""
+        return self.node.inputs[0]
 
     def element(self, shop: Workshop, index: int) -> Tensor:
         """Give an output of one ``Split``, or a ``Slice`` where the number of runs is not known."""
         if self.length is not None:
             if self._parts is None:
                 emit = shop.emitter(self.source.name)
-                sizes: Any = self.sizes if self.sizes is not None else self.given
+                sizes: Any = self.sizes if self.sizes is not None else self.node.inputs[1]
                 self._parts = emit.split(self.source, sizes, self.axis, self.length)
                 shop.after(self.home, emit)
-            return self._parts[index]
+            return shop.edit.current(self._parts[index])
         if index not in self._taken:
             self._taken[index] = self._run(shop, index)
-        return self._taken[index]
+        return shop.edit.current(self._taken[index])
 
     def _run(self, shop: Workshop, index: int) -> Tensor:
         emit = shop.emitter(self.source.name)
@@ -284,7 +293,7 @@ class Chunks(Segment):
         """Give the runs along a new leading axis."""
         if self._rows is None:
             self._rows = self._make_rows(shop)
-        return self._rows
+        return shop.edit.current(self._rows)
 
     def _make_rows(self, shop: Workshop) -> Tensor:
         if self.size == 1 and self.axis >= 0:
@@ -301,10 +310,11 @@ class Chunks(Segment):
         """Give the runs of length 1 as slices: of the tensor with a further axis of 1, which they keep."""
 
         def widened(shop: Workshop) -> Tensor:
-            emit = shop.emitter(self.source.name)
-            made = emit.unsqueeze(self.source, [self.axis + 1])
-            shop.after(self.home, emit)
-            return made
+            if self._widened is None:
+                emit = shop.emitter(self.source.name)
+                self._widened = emit.unsqueeze(self.source, [self.axis + 1])
+                shop.after(self.home, emit)
+            return self._widened
 
         return Stack(widened, self.axis, self.length, self.element_type(), self.home)
 
@@ -377,7 +387,7 @@ class Choice(Segment):
             made = Variable(shop.edit.names.fresh(f"{self.node.name or 'if'}_choice"), answers[0].dtype, shape)
             self.node.outputs.append(made)
             self._taken[key] = made
-        return self._taken[key]
+        return shop.edit.current(self._taken[key])
 
     def element(self, shop: Workshop, index: int) -> Tensor:
         """Choose the element inside the ``If``."""
@@ -534,7 +544,7 @@ class Seq:
             emit = shop.emitter("sequence")
             self._rows = emit.concat(parts, 0)
             shop.after(self.home, emit)
-        return self._rows
+        return shop.edit.current(self._rows)
 
     def joined(self, shop: Workshop, axis: int, new_axis: bool) -> Tensor:
         """Give the elements joined as ``ConcatFromSequence`` joins them.
