@@ -6,9 +6,11 @@ Unlike export this makes nothing for keeping: no doc strings, no metadata, no re
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import onnx
+import onnx.defs
 
 from onnx_gs.io import attributes, tensor_data, types
 from onnx_gs.io.exporter import Exporter
@@ -87,7 +89,7 @@ class StructureWriter:
             message.name = label
             by_name[label] = node
             message.input.extend([name(t) for t in node._inputs])
-            message.output.extend([name(t) for t in node._outputs])
+            message.output.extend([name(t) or self._omitted(node, at) for at, t in enumerate(node._outputs)])
             domain = node.domain
             if domain:
                 if domain not in ONNX_DOMAINS:
@@ -101,6 +103,13 @@ class StructureWriter:
                     self._encoder.encode(message.attribute.add(), key, value, op)
             if domain and node.overload:
                 message.overload = node.overload
+
+    def _omitted(self, node: Node, position: int) -> str:
+        """Give the name of an omitted output: empty, but for one that the operator has to give, which runtimes want named."""
+        if node.domain not in ONNX_DOMAINS or position >= _required_outputs(node.op):
+            return ""
+        self._returned += 1
+        return f"gs_o{self._returned - 1}"
 
     def _weight(self, tensor: Constant, target: Any) -> None:
         self._plain.weight(tensor, target)
@@ -172,6 +181,14 @@ class StructureWriter:
         for domain in sorted({d for d, _ in self.called} - present):
             entry = model.opset_import.add()
             entry.domain, entry.version = domain, 1
+
+
+@lru_cache(maxsize=None)
+def _required_outputs(op: str) -> int:
+    try:
+        return int(onnx.defs.get_schema(op).min_output)
+    except onnx.defs.SchemaError:
+        return 0
 
 
 def _is_typed(known: ValueType) -> bool:

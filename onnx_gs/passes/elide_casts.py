@@ -42,20 +42,16 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
         report: where to note what was done.
         root: the model's graph, for fresh names.
     """
-    if not any(_to_float(node) is not None for node in graph.nodes):
+    if not any(_casts_to_float(node) for node in graph.nodes):
         return 0
     work = _Elision(graph, report, root if root is not None else graph)
     return sum(work.visit(node) for node in list(graph.nodes))
 
 
-def _to_float(node: Node) -> DataType | None:
-    """Give the integer type that a node casts to float32, or None."""
+def _casts_to_float(node: Node) -> bool:
     if node.op != "Cast" or not node.is_onnx or len(node._inputs) != 1 or len(node._outputs) != 1:
-        return None
-    if dtypes.find(node.attrs.get("to")) is not dtypes.FLOAT:
-        return None
-    held = dtypes.of(node._inputs[0])
-    return held if held in {dtypes.INT32, dtypes.INT64} else None
+        return False
+    return dtypes.find(node.attrs.get("to")) is dtypes.FLOAT
 
 
 class _Elision:
@@ -66,6 +62,7 @@ class _Elision:
         self.members = {id(node) for node in graph.nodes}
         self.returned = {id(t) for g in walk.graphs(graph) for t in g.outputs}
         self.ranges: dict[int, Range] = {}
+        self.kinds: dict[int, DataType] = {}  # element types that nobody wrote down
         self._names: Names | None = None
 
     def visit(self, node: Node) -> bool:
@@ -75,10 +72,30 @@ class _Elision:
         since = _OPS.get(node.op)
         if since is not None and self.graph.opset >= since and self._rewrite(node):
             return True
+        self._note_kind(node)
         found = self._range_of_node(node)
         if found is not None:
             self.ranges[id(node._outputs[0])] = found
         return False
+
+    def kind(self, tensor: Tensor) -> DataType | None:
+        """Give the element type of a tensor, also where it was not written down."""
+        return dtypes.of(tensor) or self.kinds.get(id(tensor))
+
+    def _note_kind(self, node: Node) -> None:
+        output = node._outputs[0]
+        if dtypes.of(output) is not None:
+            return
+        if node.op in {"Shape", "Size"}:
+            self.kinds[id(output)] = dtypes.INT64
+        elif node.op == "Cast":
+            found = dtypes.find(node.attrs.get("to"))
+            if found is not None:
+                self.kinds[id(output)] = found
+        elif node._inputs and (node.op in _PASSING or (node.op in _OPS and node.op not in _COMPARING)):
+            found = self.kind(node._inputs[0])
+            if found is not None:
+                self.kinds[id(output)] = found
 
     # -- ranges -----------------------------------------------------------------------------------
 
@@ -140,6 +157,7 @@ class _Elision:
             if result is None or not _within(result, EXACT) or (node.op == "Div" and not all(_within(r, LARGEST_DIM) for r in ranges)):
                 return self._decline(node, "its result may be too large to be exact as float")
             self.ranges[id(outs[0]._outputs[0])] = result
+            self.kinds[id(outs[0]._outputs[0])] = kind
         if self.report is not None:
             self.report.rewrote(self.graph, node, f"computed as {kind.name.lower()} without casts")
         for at, (source, _) in enumerate(casts):
@@ -152,8 +170,11 @@ class _Elision:
         """Give what a tensor was cast from, and its type."""
         if len(tensor._inputs) != 1:
             return None, None
-        held = _to_float(tensor._inputs[0])
-        return (None, None) if held is None else (tensor._inputs[0]._inputs[0], held)
+        if not _casts_to_float(tensor._inputs[0]):
+            return None, None
+        source = tensor._inputs[0]._inputs[0]
+        held = self.kind(source)
+        return (source, held) if held in {dtypes.INT32, dtypes.INT64} else (None, None)
 
     def _casts_back(self, node: Node, kind: DataType) -> bool:
         if node.op != "Cast" or not node.is_onnx or id(node) not in self.members or len(node._outputs) != 1:

@@ -64,8 +64,8 @@ def fold_constants(
         size_threshold: results of more bytes are not stored, but smaller ones computed from them are; None for no limit.
         should_exclude_node: asked about each node that could be folded, at every depth; true leaves it, and what depends on it.
         recurse_functions: also fold the bodies of the model's functions.
-        max_growth: bytes by which the model may grow; results are stored while they fit, those that save most first come last in the graph.
-            None for no limit.
+        max_growth: bytes by which the model may grow in all: results less the weights that they replace. Results are stored, the last in the graph
+            first, while they fit; what is skipped has its inputs stored and is listed in the report. None for no limit.
         report: where to note what was done.
 
     Raises:

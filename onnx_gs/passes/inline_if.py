@@ -87,11 +87,15 @@ class Inliner:
         else:
             nodes, returned = list(branch.nodes), list(branch.outputs)
             weights = self._owned.get(id(branch), [])
-            node.attrs = {k: v for k, v in node.attrs.items() if v is not branch}
             for t in returned:
                 self._listed[id(t)] = [g for g in self._listed.get(id(t), []) if g is not branch]
             branch.nodes, branch.outputs = [], []
         outputs = list(node._outputs)
+        for _, body in node.bodies():
+            if body is not branch:
+                self._holders[id(body)] = self._holders.get(id(body), 1) - 1
+        # What is unlinked with the node is what nothing else holds.
+        node.attrs = {k: v for k, v in node.attrs.items() if v is not branch and not (is_graph(v) and self._holders.get(id(v), 0) > 0)}
         liveness.detach([node])
         made = {id(t) for inner in nodes for t in inner._outputs}
         taken: dict[int, Tensor] = {}
