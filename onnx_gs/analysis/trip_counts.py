@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _MOST_TRIPS = 100_000
 _MOST_STEPS = 400_000  # nodes evaluated for one condition
+_MOST_OPEN_STEPS = 40_000  # the same once it is known that the condition depends on run time, and only a bound is sought
+#: Operators that may have a known value though an input is unknown.
+_LENIENT = frozenset({"And", "Or", "If", "Where"})
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ def _by_evaluation(loop: LoopParts, known: KnownValues, limit: int | None, given
     trips = 0
     most = min(_MOST_TRIPS, _MOST_STEPS // max(1, len(nodes)))
     known_before: list[Any] = []
+    lenient = any(node.op in _LENIENT for node in nodes)
     while trips < most:
         if limit is not None and trips >= limit:
             return TripCount(limit if sure else None, limit, reason or "the trip count is constant", runs_out=sure)
@@ -107,8 +111,10 @@ def _by_evaluation(loop: LoopParts, known: KnownValues, limit: int | None, given
         if going is None and sure:
             sure, reason = False, "the condition is computed at run time"
         state = {k: values[id(loop.state_out(k))] if id(loop.state_out(k)) in values else known.of(loop.state_out(k)) for k in needed}
-        if going is None and not _moving(loop, nodes, state, known_before, trips):
-            break
+        if going is None:
+            most = min(most, _MOST_OPEN_STEPS // max(1, len(nodes)))
+            if not lenient or not _moving(loop, nodes, state, known_before, trips):
+                break
     return TripCount(None, limit, reason or "the condition stays true for as long as it was evaluated")
 
 

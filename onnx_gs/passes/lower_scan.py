@@ -111,7 +111,7 @@ class _Scan:
             return "a reversed output needs opset 10"
         formals = {id(t) for t in self.body.inputs[self.states :]}
         if self.states and any(id(t) in formals for t in self.body.outputs):
-            return "a body's output is its scan input itself, where ONNX Runtime gives zeros; kept, so that nothing changes"
+            return "a body's output is its scan input itself, which ONNX Runtime leaves unwritten; kept as it is"
         return ""
 
     def scanned(self, k: int) -> Tensor:
