@@ -20,10 +20,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser)
     parser.add_argument("other", metavar="OTHER", help="an engine, which TensorRT runs on a GPU, or another model (.onnx)")
     parser.add_argument("--inputs", metavar="FILE.npz", help="an array for each input (default: made up)")
-    parser.add_argument("--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)")
-    parser.add_argument("--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)")
+    parser.add_argument(
+        "--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
+    )
+    parser.add_argument(
+        "--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")
+    parser.add_argument("--layerwise", action="store_true", help="compare two models tensor by tensor, and name the first that differs")
+    parser.add_argument("--evaluators", metavar="A,B", default="onnxruntime,onnxruntime", help="for --layerwise: what runs MODEL and OTHER")
+    parser.add_argument("--plot", metavar="FILE.svg", help="for --layerwise: draw the error along the model")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -31,11 +38,43 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.cli.run import is_model, read_arrays
     from onnx_gs.trt.comparison import compare
 
+    if options.layerwise:
+        return _layerwise(options, session)
     graph = models.read(options.model, session)
     other = models.read(options.other, session) if is_model(options.other) else options.other
     feeds = read_arrays(options.inputs) if options.inputs else None
     found = compare(graph, other, feeds, absolute=options.absolute, relative=options.relative, seed=options.seed, device=options.device)
     session.put(result=found.as_dict())
-    session.table("Outputs", ["name", "verdict", "how"], [(name, "same" if d is None else "differs" if not found.covers(d) else "close", d or "") for name, d in found.outputs.items()])
+    session.table(
+        "Outputs",
+        ["name", "verdict", "how"],
+        [(name, "same" if d is None else "differs" if not found.covers(d) else "close", d or "") for name, d in found.outputs.items()],
+    )
     session.say("same" if found.same else f"output '{found.first}' differs", style="green" if found.same else "red")
     return 0 if found.same else 1
+
+
+def _layerwise(options: argparse.Namespace, session: Session) -> int:
+    from pathlib import Path
+
+    from onnx_gs.cli.run import read_arrays
+    from onnx_gs.debug.layerwise import layerwise
+
+    first, _, second = options.evaluators.partition(",")
+    graph, other = models.read(options.model, session), models.read(options.other, session)
+    feeds = read_arrays(options.inputs) if options.inputs else None
+    with session.progress("comparing"):
+        found = layerwise(
+            graph, other, feeds=feeds, evaluators=(first, second or first), absolute=options.absolute or 0.0, relative=options.relative or 0.0
+        )
+    if options.plot:
+        Path(options.plot).write_text(found.plot(), encoding="utf-8")
+    session.put(result=found.as_dict())
+    session.table(
+        "Tensors that differ",
+        ["name", "other", "made by", "how"],
+        [(r.name, r.other, r.producer, str(r.difference)) for r in found.differing],
+        limit=20,
+    )
+    session.say(str(found), style="red" if found.first else "green")
+    return int(found.first is not None)

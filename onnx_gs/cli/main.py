@@ -39,6 +39,11 @@ COMMANDS: dict[str, str] = {
     "describe": "show the loops and conditionals that TensorRT makes of a model",
     "run": "run a model in ONNX Runtime, or an engine on a GPU",
     "compare": "run a model and an engine, or two models, on the same inputs, and compare",
+    "extract": "cut a part out of a model, with the real values at its border",
+    "bisect": "find the smallest part of a model that still fails a check",
+    "diff": "say how two models differ",
+    "bind": "give symbolic dims their values, or make a fixed axis dynamic",
+    "convert": "store a model in another way: external data, opset, text",
 }
 
 DONE, OTHER, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130

@@ -1,0 +1,51 @@
+"""Find the smallest part of a model that still fails a check.
+
+The check is a command; ``{model}`` in it stands for the part's file, and it passes when it exits with status 0. Each part has real inputs beside it, in
+``test_data_set_0``. An interrupted search goes on where it was when the same ``--folder`` is given again. Status 1: a failing part was found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_gs.cli import models, options as shared
+from onnx_gs.cli.extract import read_feeds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    parser.add_argument("--check", metavar="COMMAND", required=True, help="the command, such as 'python check.py {model}'")
+    parser.add_argument("-o", "--output", metavar="OUT", help="where the failing part goes (default: it stays in the folder)")
+    parser.add_argument("--folder", metavar="FOLDER", default="bisect", help="where parts and the log are kept (default: bisect)")
+    parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node (default: halves)")
+    parser.add_argument("--fail-pattern", metavar="REGEX", help="the part fails when the command's output matches this, whatever its status")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the part fails when the command takes longer")
+    parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs (default: random)")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Search."""
+    from onnx_gs import save
+    from onnx_gs.debug.bisect import bisect
+    from onnx_gs.evaluate import feeds
+
+    graph = models.read(options.model, session)
+    given = feeds.make(graph, given=read_feeds(options.feeds)) if options.feeds else None
+    with session.progress("bisecting"):
+        found = bisect(
+            graph, options.check, feeds=given, mode=options.mode, folder=options.folder, fail_pattern=options.fail_pattern, timeout=options.timeout
+        )
+    model = options.output or str(found.model)
+    if options.output:
+        save(found.part, options.output)
+    session.put(result={"model": model, "nodes": found.nodes, "runs": found.runs, "log": f"{options.folder}/bisect.json"})
+    session.say(f"{len(found.nodes)} nodes still fail, after {found.runs} runs: {model}", style="bold")
+    for node in found.nodes[:20]:
+        session.say(f"  {node}")
+    return 1

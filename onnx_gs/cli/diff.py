@@ -1,0 +1,38 @@
+"""Say how two models differ, whatever their tensors are called and in whatever order their nodes stand.
+
+Status 1: they differ.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx_gs.cli import models, options as shared
+
+if TYPE_CHECKING:
+    import argparse
+
+    from onnx_gs.cli.report import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    shared.add_model(parser)
+    shared.add_model(parser, "other")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="largest absolute difference of two float weights that counts as none")
+    parser.add_argument("--html", metavar="FILE", help="also write the differences as a page")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """Compare the models."""
+    from onnx_gs.debug.diff import diff
+
+    before, after = models.read(options.model, session), models.read(options.other, session)
+    with session.progress("comparing"):
+        found = diff(before, after, tolerance=options.tolerance)
+    session.put(other=options.other, result=found.as_dict())
+    if options.html:
+        Path(options.html).write_text(found.as_html(), encoding="utf-8")
+    session.say(str(found))
+    return int(bool(found))
