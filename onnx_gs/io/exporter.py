@@ -349,7 +349,8 @@ class Exporter:
         if base is not None and types.same(types.decode_value(base), wanted):
             return
         if wanted is None:
-            target.ClearField("type")
+            if source is not None or base is None:  # what was never known of the tensor itself does not unsay what is said here
+                target.ClearField("type")
         else:
             types.write(target.type, wanted)
 

@@ -96,10 +96,15 @@ def unpack(stored: Array, known: DataType, count: int) -> Array:
         for k in range(4):
             bits[:, k] = (words >> (6 * k)) & 0x3F
     flat = bits.reshape(-1)[:count]
-    if known.kind == "int":  # ml_dtypes keeps small integers sign-extended in a byte
-        shift = 8 - known.bits
-        flat = ((flat << shift).astype(np.int8) >> shift).view(np.uint8)
-    return flat.view(known.numpy)
+    return _few_bits(flat, known)
+
+
+def _few_bits(low: Array, known: DataType) -> Array:
+    """Give elements of their low bits; the bytes of signed ones are as ml_dtypes itself makes them, which depends on its version."""
+    if known.kind != "int":
+        return low.view(known.numpy)
+    shift = 8 - known.bits
+    return ((low << shift).astype(np.int8) >> shift).astype(known.numpy)
 
 
 def pack(values: Array, known: DataType) -> bytes:
@@ -337,11 +342,7 @@ def cast(values: Array, wanted: DataType, name: str = "") -> Array:
 def _to_few_bits(values: Array, wanted: DataType) -> Array:
     """Truncate to integers and keep the low bits, as integer casts do."""
     whole = values.astype(np.int64) if values.dtype.kind == "f" else values
-    low = (whole & ((1 << wanted.bits) - 1)).astype(np.uint8)
-    if wanted.kind == "int":
-        shift = 8 - wanted.bits
-        low = ((low << shift).astype(np.int8) >> shift).view(np.uint8)
-    return low.view(wanted.numpy)
+    return _few_bits((whole & ((1 << wanted.bits) - 1)).astype(np.uint8), wanted)
 
 
 def _to_scale(values: Array) -> Array:

@@ -74,10 +74,13 @@ FLOAT4E2M1 = _type("FLOAT4E2M1", 23, ml_dtypes.float4_e2m1fn, 4, "float", by_num
 FLOAT8E8M0 = _type("FLOAT8E8M0", 24, ml_dtypes.float8_e8m0fnu, 8, "float")
 UINT2 = _type("UINT2", 25, ml_dtypes.uint2, 2, "uint")
 INT2 = _type("INT2", 26, ml_dtypes.int2, 2, "int")
+FLOAT6E2M3 = _type("FLOAT6E2M3", 27, ml_dtypes.float6_e2m3fn, 6, "float")
+FLOAT6E3M2 = _type("FLOAT6E3M2", 28, ml_dtypes.float6_e3m2fn, 6, "float")
 
 ALL: tuple[DataType, ...] = (
     FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64, COMPLEX128,
     BFLOAT16, FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ, UINT4, INT4, FLOAT4E2M1, FLOAT8E8M0, UINT2, INT2,
+    FLOAT6E2M3, FLOAT6E3M2,
 )  # fmt: skip
 BY_NUMBER: dict[int, DataType] = {t.number: t for t in ALL}
 BY_NAME: dict[str, DataType] = {t.name: t for t in ALL}
