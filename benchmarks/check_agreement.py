@@ -166,7 +166,9 @@ def compare(paths: list[Path], observed: dict[str, dict[str, Any]], *, static: b
     builds = sum(observed[p.name]["status"] == "ok" for p in paths)
     print(f"{len(paths)} models, {builds} build; {dict(counts)}; blockers without a row: {unnamed}; slowest {slowest[0]:.2f} s ({slowest[1]})")
     if builds:
-        print(f"false ready {counts['false ready']}, false blockers {counts['false blocker']} ({counts['false blocker'] / builds:.2%} of those that build)")
+        print(
+            f"false ready {counts['false ready']}, false blockers {counts['false blocker']} ({counts['false blocker'] / builds:.2%} of what builds)"
+        )
     return int(counts["false ready"] > 0)
 
 

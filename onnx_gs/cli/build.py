@@ -1,7 +1,7 @@
 """Build a TensorRT engine from a model.
 
-Ranges of dynamic inputs are given by input (--shapes x:1x3..4x3..8x3) or by dim (--dims batch=1..4..8); what is not given gets 1..4..8, and the report
-says so. Names of flags, pools and tactic sources are those of the installed TensorRT.
+Ranges of dynamic inputs are given by input (--shapes x:1x3..4x3..8x3) or by dim (--dims batch=1..4..8); what is not given gets 1..4..8, and the
+report says so. Names of flags, pools and tactic sources are those of the installed TensorRT.
 """
 
 from __future__ import annotations
@@ -50,11 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", help="the model's file; - reads standard input")
     parser.add_argument("-o", "--output", metavar="ENGINE", required=True, help="the engine's file; it appears only when it is whole")
-    parser.add_argument("--shapes", metavar="NAME:MIN..OPT..MAX", action="append", default=[], help="ranges of dynamic inputs, joined by commas; again for another profile")
+    parser.add_argument(
+        "--shapes",
+        metavar="NAME:MIN..OPT..MAX",
+        action="append",
+        default=[],
+        help="ranges of dynamic inputs, joined by commas; again for another profile",
+    )
     parser.add_argument("--dims", metavar="NAME=MIN..OPT..MAX", default="", help="ranges of named dims, joined by commas")
     parser.add_argument("--workspace", metavar="SIZE", help="scratch memory that kernels may use, such as 512MiB")
     parser.add_argument("--memory-pool", metavar="NAME=SIZE", action="append", default=[], help="limit of another memory pool")
-    parser.add_argument("--refit", metavar="KIND", nargs="?", const=True, default=False, help="allow weights to be replaced; KIND may be identical or individual")
+    parser.add_argument(
+        "--refit", metavar="KIND", nargs="?", const=True, default=False, help="allow weights to be replaced; KIND may be identical or individual"
+    )
     for name, kind, metavar, note in _NAMES:
         parser.add_argument("--" + name.replace("_", "-"), dest=name, type=kind, metavar=metavar, help=note)
     for name, metavar, note in _LISTS:

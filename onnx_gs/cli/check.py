@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
     parser.add_argument(
-        "--target", metavar="NAME", help="what to check for, such as rtx-1.7 or tensorrt-10.3 (default: the installed library, else the newest in the table)"
+        "--target",
+        metavar="NAME",
+        help="what to check for, such as rtx-1.7 or tensorrt-10.3 (default: the installed library, else the newest in the table)",
     )
     parser.add_argument("--static", action="store_true", help="use the table only, also where TensorRT is installed")
     parser.add_argument("--no-build", action="store_true", help="ask the parser, but not the builder, which takes long on large models")
@@ -47,9 +49,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
         warnings=[w.as_dict() for w in found.warnings],
     )
     asked = ", ".join(found.checked_by)
-    session.say(f"ready for {found.target} (asked: {asked})" if found.ready else f"not ready for {found.target} (asked: {asked})", style="green" if found.ready else "red")
+    session.say(
+        f"ready for {found.target} (asked: {asked})" if found.ready else f"not ready for {found.target} (asked: {asked})",
+        style="green" if found.ready else "red",
+    )
     if found.blockers:
-        rows = [(b.id, b.path, f"{b.title}: {b.reason}" + (f"\nTensorRT: {b.said}" if b.said and b.said != b.reason else ""), b.remedy) for b in found.blockers]
+        rows = [
+            (b.id, b.path, f"{b.title}: {b.reason}" + (f"\nTensorRT: {b.said}" if b.said and b.said != b.reason else ""), b.remedy)
+            for b in found.blockers
+        ]
         session.table("Blockers", ["id", "where", "what", "remedy"], rows)
     if found.warnings:
         rows = [(w.id, w.path, f"{w.title}: {w.reason}", w.remedy) for w in found.warnings]

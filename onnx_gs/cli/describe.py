@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", help="the model's or engine's file; - reads a model from standard input")
     parser.add_argument("--engine", action="store_true", help="the file is an engine (assumed for .engine, .plan and .trt)")
-    parser.add_argument("--layer-api", action="store_true", help="lower control flow by the layer API where that is possible, instead of by the ONNX parser")
+    parser.add_argument(
+        "--layer-api", action="store_true", help="lower control flow by the layer API where that is possible, instead of by the ONNX parser"
+    )
     parser.add_argument("--layers", action="store_true", help="list all layers")
 
 

@@ -35,9 +35,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.output:
         with Path(options.output).open("wb") as file:
             np.savez(file, **outputs)
-    session.put(result={"by": by, "seconds": seconds, "outputs": {name: {"dtype": str(v.dtype), "shape": list(v.shape)} for name, v in outputs.items()}})
+    session.put(
+        result={"by": by, "seconds": seconds, "outputs": {name: {"dtype": str(v.dtype), "shape": list(v.shape)} for name, v in outputs.items()}}
+    )
     session.say(f"{by}: {seconds:.3f} s, loading included")
-    session.table("Outputs", ["name", "type", "shape", "first values"], [(n, v.dtype, list(v.shape), str(v.reshape(-1)[:4].tolist())) for n, v in outputs.items()])
+    session.table(
+        "Outputs",
+        ["name", "type", "shape", "first values"],
+        [(n, v.dtype, list(v.shape), str(v.reshape(-1)[:4].tolist())) for n, v in outputs.items()],
+    )
     return 0
 
 

@@ -148,7 +148,11 @@ def build_source(source: ModelSource, output: Any, options: BuildOptions, progre
     """Parse and build in this process."""
     started = time.perf_counter()
     memory.reset_peak()
-    with interruptible() as interrupted, tensorrt.listen(quiet=True) as heard, Session(gpu_allocator=gpu_allocator, step=_step(interrupted, progress)) as session:
+    with (
+        interruptible() as interrupted,
+        tensorrt.listen(quiet=True) as heard,
+        Session(gpu_allocator=gpu_allocator, step=_step(interrupted, progress)) as session,
+    ):
         _load_plugins(session, options)
         if not session.parse(source, options.parser_flags):
             graph = source.as_graph()
@@ -284,11 +288,11 @@ def _tuning(options: BuildOptions, report: BuildReport, made: list[profiles.Prof
     found = []
     if report.skipped_kernels:
         found.append(f"workspace: {len(report.skipped_kernels)} kernels were left out for lack of it")
-    if options.optimization_level is not None and options.optimization_level < 5:  # noqa: PLR2004 - the highest level there is
+    if options.optimization_level is not None and options.optimization_level < 5:
         found.append(f"optimization_level: {options.optimization_level} of 5")
     if any(p.guessed for p in made):
         found.append("shapes: some ranges were guessed; kernels are chosen for the middle shape of each")
-    wide = [name for p in made for name, s in p.shapes.items() if any(lo and hi / lo >= 16 for lo, hi in zip(s.min, s.max))]  # noqa: PLR2004
+    wide = [name for p in made for name, s in p.shapes.items() if any(lo and hi / lo >= 16 for lo, hi in zip(s.min, s.max))]
     if wide and len(made) == 1:
         found.append(f"shapes: the range of {', '.join(wide)} is wide; several profiles, one for each usual size, choose kernels for each")
     library = tensorrt.installed()
@@ -301,7 +305,7 @@ def _bytes(size: int) -> str:
     """Spell a number of bytes for people."""
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":  # noqa: PLR2004 - the step between units
+        if value < 1024 or unit == "GiB":
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     raise OnnxGsError("unreachable")

@@ -46,120 +46,268 @@ def _rows(*rows: Row) -> dict[str, Row]:
 
 ROWS = _rows(
     Row("sequence-op", "sequence operators have no counterpart", "lower-sequence tracks the list at compile time", ("lower-sequence",)),
-    Row("sequence-state", "a loop or branch carries a sequence", "lower-sequence turns a list that only grows into a scan output", ("lower-sequence",)),
-    Row("optional-op", "optional operators have no counterpart", "lower-optional resolves presence where it is known", ("lower-optional", "inline-if")),
+    Row(
+        "sequence-state", "a loop or branch carries a sequence", "lower-sequence turns a list that only grows into a scan output", ("lower-sequence",)
+    ),
+    Row(
+        "optional-op", "optional operators have no counterpart", "lower-optional resolves presence where it is known", ("lower-optional", "inline-if")
+    ),
     Row("interface-type", "a network input or output is a sequence, optional or map", "change the interface: TensorRT passes tensors only"),
-    Row("if-rank", "the branches of an If with a run-time condition differ in rank",
+    Row(
+        "if-rank",
+        "the branches of an If with a run-time condition differ in rank",
         "decide the condition (fold-shapes, inline-if), or make the ranks equal inside the branches (equalize-ranks)",
-        ("fold-shapes", "fold-constants", "inline-if", "equalize-ranks")),
-    Row("if-shape", "the branches of an If differ in shape", "make the shapes equal: this version asks for identical ones", ("fold-shapes", "inline-if"),
-        "documented up to TensorRT 10.10: conditional outputs of identical shape"),
+        ("fold-shapes", "fold-constants", "inline-if", "equalize-ranks"),
+    ),
+    Row(
+        "if-shape",
+        "the branches of an If differ in shape",
+        "make the shapes equal: this version asks for identical ones",
+        ("fold-shapes", "inline-if"),
+        "documented up to TensorRT 10.10: conditional outputs of identical shape",
+    ),
     Row("if-type", "the branches of an If differ in element type", "cast one of them: ONNX asks for one type too"),
-    Row("if-same-condition", "an inner If asks the outer If's condition again", "inline-if: inside the branch the condition is known", ("inline-if",)),
-    Row("carried-shape", "a loop-carried value changes its shape",
+    Row(
+        "if-same-condition", "an inner If asks the outer If's condition again", "inline-if: inside the branch the condition is known", ("inline-if",)
+    ),
+    Row(
+        "carried-shape",
+        "a loop-carried value changes its shape",
         "grow-to-scan-output, for a value that only grows; unroll-loop where the trip count is known; Expand an initial value that broadcasts",
-        ("grow-to-scan-output", "normalize-loop", "unroll-loop")),
+        ("grow-to-scan-output", "normalize-loop", "unroll-loop"),
+    ),
     Row("carried-type", "a loop-carried value changes its element type", "cast it back inside the body: ONNX asks for one type too"),
-    Row("slice-by-iteration", "a Slice or Range in a body has bounds made from the iteration number",
-        "slice-by-counter makes a slice of constant width a Gather; otherwise unroll-loop, or mask with Where", ("slice-by-counter", "unroll-loop")),
-    Row("if-size-in-loop", "an If inside a loop has a branch that changes the size", "unroll-loop: each If then has a constant condition", ("unroll-loop", "inline-if")),
-    Row("loop-no-count", "a body reads the iteration number, but the loop has no trip limit", "normalize-loop carries a counter as a state", ("normalize-loop",)),
-    Row("loop-no-condition", "a body hands its condition input on, but the loop is given no condition", "normalize-loop makes the condition a constant true",
-        ("normalize-loop",)),
+    Row(
+        "slice-by-iteration",
+        "a Slice or Range in a body has bounds made from the iteration number",
+        "slice-by-counter makes a slice of constant width a Gather; otherwise unroll-loop, or mask with Where",
+        ("slice-by-counter", "unroll-loop"),
+    ),
+    Row(
+        "if-size-in-loop",
+        "an If inside a loop has a branch that changes the size",
+        "unroll-loop: each If then has a constant condition",
+        ("unroll-loop", "inline-if"),
+    ),
+    Row(
+        "loop-no-count",
+        "a body reads the iteration number, but the loop has no trip limit",
+        "normalize-loop carries a counter as a state",
+        ("normalize-loop",),
+    ),
+    Row(
+        "loop-no-condition",
+        "a body hands its condition input on, but the loop is given no condition",
+        "normalize-loop makes the condition a constant true",
+        ("normalize-loop",),
+    ),
     Row("loop-endless", "a loop has neither a trip limit nor a condition that can end it", "give it a trip count"),
-    Row("while-scan", "a loop without a trip limit has a scan output",
-        "bound-loop, where the condition counts; else state a bound, count the trips, and slice the result", ("bound-loop",)),
-    Row("size-from-data", "a size is computed from data that is no integer input", "an If with the alternatives as branches of equal rank; or a static bound and a mask"),
+    Row(
+        "while-scan",
+        "a loop without a trip limit has a scan output",
+        "bound-loop, where the condition counts; else state a bound, count the trips, and slice the result",
+        ("bound-loop",),
+    ),
+    Row(
+        "size-from-data",
+        "a size is computed from data that is no integer input",
+        "an If with the alternatives as branches of equal rank; or a static bound and a mask",
+    ),
     Row("size-input-type", "a network input that decides a size is no integer", "freeze the input (bind), or make it int64"),
     Row("scan-no-state", "a Scan carries no state", "lower-scan (to Loop), or vectorize the body", ("lower-scan",)),
     Row("scan-negative-axis", "a Scan has a negative axis", "lower-scan, or make the axis non-negative", ("lower-scan",)),
-    Row("reduce-axes", "the axes of a reduction are computed", "fold-constants, where they depend on constants and shapes; else freeze the input",
-        ("fold-shapes", "fold-constants")),
-    Row("constant-operand", "an operand must be a build-time constant", "fold-constants, where it depends on constants and shapes; else freeze the input",
-        ("fold-shapes", "fold-constants")),
-    Row("unsupported-op", "the operator has no counterpart", "fold-constants where its inputs are constant; legalize-ops where it can be spelled out; else rewrite it",
-        ("fold-constants", "legalize-ops")),
-    Row("function-op", "the operator has no counterpart, but ONNX defines it by a function",
-        "expand-function-ops spells it out with operators that TensorRT has", ("expand-function-ops",)),
-    Row("unknown-op", "the operator is neither ONNX's nor a local function", "give TensorRT a plugin of that name (plugins=...), or define a local function"),
-    Row("data-dependent-op", "the operator's output size depends on data, and this library has no such layer",
+    Row(
+        "reduce-axes",
+        "the axes of a reduction are computed",
+        "fold-constants, where they depend on constants and shapes; else freeze the input",
+        ("fold-shapes", "fold-constants"),
+    ),
+    Row(
+        "constant-operand",
+        "an operand must be a build-time constant",
+        "fold-constants, where it depends on constants and shapes; else freeze the input",
+        ("fold-shapes", "fold-constants"),
+    ),
+    Row(
+        "unsupported-op",
+        "the operator has no counterpart",
+        "fold-constants where its inputs are constant; legalize-ops where it can be spelled out; else rewrite it",
+        ("fold-constants", "legalize-ops"),
+    ),
+    Row(
+        "function-op",
+        "the operator has no counterpart, but ONNX defines it by a function",
+        "expand-function-ops spells it out with operators that TensorRT has",
+        ("expand-function-ops",),
+    ),
+    Row(
+        "unknown-op",
+        "the operator is neither ONNX's nor a local function",
+        "give TensorRT a plugin of that name (plugins=...), or define a local function",
+    ),
+    Row(
+        "data-dependent-op",
+        "the operator's output size depends on data, and this library has no such layer",
         "fold-constants over constants; legalize-ops for NonZero of ones and its Shape; a mask instead of a selection; cut the model before it",
         ("fold-constants", "legalize-ops"),
-        f"{MEASURED}: no NonZero, NonMaxSuppression, RoiAlign; full TensorRT 10 and later have them"),
-    Row("int8-number", "an int8 constant is used as a number", "fold its Cast, widen it to int32, or write it as DequantizeLinear", ("fold-constants", "legalize-dtypes")),
-    Row("uint8-inside", "uint8 is used inside the network", "legalize-dtypes computes in int32; uint8 may only enter or leave through one Cast", ("legalize-dtypes",)),
-    Row("dtype", "an element type that TensorRT lacks", "fold-constants over constants; legalize-dtypes inside the network", ("fold-constants", "legalize-dtypes")),
+        f"{MEASURED}: no NonZero, NonMaxSuppression, RoiAlign; full TensorRT 10 and later have them",
+    ),
+    Row(
+        "int8-number",
+        "an int8 constant is used as a number",
+        "fold its Cast, widen it to int32, or write it as DequantizeLinear",
+        ("fold-constants", "legalize-dtypes"),
+    ),
+    Row(
+        "uint8-inside",
+        "uint8 is used inside the network",
+        "legalize-dtypes computes in int32; uint8 may only enter or leave through one Cast",
+        ("legalize-dtypes",),
+    ),
+    Row(
+        "dtype",
+        "an element type that TensorRT lacks",
+        "fold-constants over constants; legalize-dtypes inside the network",
+        ("fold-constants", "legalize-dtypes"),
+    ),
     Row("interface-dtype", "a network input or output has an element type that TensorRT lacks", "change the interface, for instance to int32"),
-    Row("quantized-type-use", "a float8, float4 or int4 tensor stands elsewhere than between QuantizeLinear and DequantizeLinear",
-        "keep these types between QuantizeLinear and DequantizeLinear, or cast to float16"),
-    Row("zero-point", "QuantizeLinear or DequantizeLinear has a zero point other than 0", "legalize-dtypes: uint8 with 128 is int8 with 0; else spell it out in float",
-        ("legalize-dtypes",)),
+    Row(
+        "quantized-type-use",
+        "a float8, float4 or int4 tensor stands elsewhere than between QuantizeLinear and DequantizeLinear",
+        "keep these types between QuantizeLinear and DequantizeLinear, or cast to float16",
+    ),
+    Row(
+        "zero-point",
+        "QuantizeLinear or DequantizeLinear has a zero point other than 0",
+        "legalize-dtypes: uint8 with 128 is int8 with 0; else spell it out in float",
+        ("legalize-dtypes",),
+    ),
     Row("int32-dequantize", "DequantizeLinear of int32", "legalize-dtypes writes it as a float constant", ("legalize-dtypes",)),
-    Row("extra-outputs", "an extra output is present", "legalize-ops drops it where it is unused; else expand-function-ops", ("legalize-ops", "expand-function-ops")),
+    Row(
+        "extra-outputs",
+        "an extra output is present",
+        "legalize-ops drops it where it is unused; else expand-function-ops",
+        ("legalize-ops", "expand-function-ops"),
+    ),
     Row("argmax-1d", "ArgMax or ArgMin over a tensor of rank 1", "Unsqueeze, ArgMax on axis 1, Squeeze", ("legalize-ops",)),
-    Row("op-dtype", "the operator does not take this element type here", "legalize-ops and legalize-dtypes spell it out or cast around it", ("legalize-ops", "legalize-dtypes")),
+    Row(
+        "op-dtype",
+        "the operator does not take this element type here",
+        "legalize-ops and legalize-dtypes spell it out or cast around it",
+        ("legalize-ops", "legalize-dtypes"),
+    ),
     Row("scatter-reduction", "a scatter with a reduction", "legalize-ops, where the indices are constant; else a one-hot MatMul", ("legalize-ops",)),
-    Row("training-mode", "a node in training mode", "export for inference, or legalize-ops, which spells the batch statistics out", ("legalize-ops",)),
+    Row(
+        "training-mode", "a node in training mode", "export for inference, or legalize-ops, which spells the batch statistics out", ("legalize-ops",)
+    ),
     Row("function-missing-input", "a call of a local function leaves out an input", "inline-functions", ("inline-functions",)),
     Row("dead-node", "a node that nothing needs cannot be imported", "cleanup drops it", ("cleanup",)),
-    Row("constant-form", "a Constant in a form that TensorRT lacks (string, sparse)", "lower-constants and fold-constants; cleanup where it is unused",
-        ("lower-constants", "fold-constants", "cleanup")),
+    Row(
+        "constant-form",
+        "a Constant in a form that TensorRT lacks (string, sparse)",
+        "lower-constants and fold-constants; cleanup where it is unused",
+        ("lower-constants", "fold-constants", "cleanup"),
+    ),
     Row("rank-limit", "a tensor of more than 8 dims", "merge dims with Reshape"),
     Row("topk-limit", "TopK with K above 3840", "a smaller K; or sort in parts"),
     Row("attribute", "an attribute has a value that TensorRT lacks", "another mode, or spell the operator out"),
-    Row("attention-form", "an Attention in a form that TensorRT lacks", "expand-function-ops spells it out from ONNX's own definition", ("expand-function-ops",)),
-    Row("attention-kernel", "no kernel for an Attention of this type or head size",
+    Row(
+        "attention-form",
+        "an Attention in a form that TensorRT lacks",
+        "expand-function-ops spells it out from ONNX's own definition",
+        ("expand-function-ops",),
+    ),
+    Row(
+        "attention-kernel",
+        "no kernel for an Attention of this type or head size",
         "cast it to float16 or bfloat16 with a head size of 16 or more; or expand-function-ops spells it out from ONNX's own definition",
-        ("expand-function-ops",)),
+        ("expand-function-ops",),
+    ),
     Row("old-opset", "broadcasting as before opset 7", "convert the model to a newer opset (onnx-gs convert)"),
     Row("operand-rank", "operands of ranks that this operator does not take here", "Unsqueeze the operand of lower rank, and Squeeze the result"),
     Row("out-of-range", "a constant index or slice is out of range", "correct it: TensorRT checks bounds where ONNX clamps or leaves it open"),
-    Row("loop-dtype", "a loop-carried value is neither float32 nor float16", "a newer TensorRT; or cast around the loop", (),
-        "documented up to TensorRT 8.x: loops over FP32 and FP16 only"),
+    Row(
+        "loop-dtype",
+        "a loop-carried value is neither float32 nor float16",
+        "a newer TensorRT; or cast around the loop",
+        (),
+        "documented up to TensorRT 8.x: loops over FP32 and FP16 only",
+    ),
     Row("bool-constant", "a bool constant", "an int32 constant and a Cast", ("legalize-dtypes",), "documented up to TensorRT 8.x: no bool constants"),
     Row("external-data", "weights in another file are missing", "put the files of external data beside the model"),
     Row("profile", "the sizes of the optimization profile do not fit the model", "give shapes that the model can run with: --shapes, --dims"),
-    Row("layer-unimplemented", "the library has no kernel for this layer with these types or sizes", "another element type, or spell the operator out"),
+    Row(
+        "layer-unimplemented", "the library has no kernel for this layer with these types or sizes", "another element type, or spell the operator out"
+    ),
     Row("refused", "TensorRT refuses it", "see the message"),
     # what builds, but is not what ONNX says
-    Row("padded-scan", "a scan output is padded", "count the trips and slice the result (NetworkBuilder does so), or drop the condition", ("bound-loop",), blocks=False),
+    Row(
+        "padded-scan",
+        "a scan output is padded",
+        "count the trips and slice the result (NetworkBuilder does so), or drop the condition",
+        ("bound-loop",),
+        blocks=False,
+    ),
     Row("double-binding", "a double input or output becomes float32", "change the interface to float32", blocks=False),
     Row("double-inside", "double is computed as float32", "cast to float32 in the model, so that ONNX Runtime agrees", blocks=False),
     Row("unknown-rank", "an input of unknown rank is taken as a scalar", "declare its shape", blocks=False),
     Row("quantize-default-type", "QuantizeLinear without a zero point: uint8 in ONNX, int8 in TensorRT", "add a zero point", blocks=False),
     Row("random-seed", "a random operator: the seed is ignored", "make the random values an input", blocks=False),
     Row("invalid-onnx", "the model is not valid ONNX, which TensorRT does not notice", "correct the model", blocks=False),
-    Row("loop-memory", "a loop over tensors with two or more dynamic dims: memory as if each were the largest of them", "fix dims (bind), or give them close ranges", blocks=False,
-        source="documented: developer guide, working with loops"),
-)  # fmt: skip
+    Row(
+        "loop-memory",
+        "a loop over tensors with two or more dynamic dims: memory as if each were the largest of them",
+        "fix dims (bind), or give them close ranges",
+        blocks=False,
+        source="documented: developer guide, working with loops",
+    ),
+)
 
 
 #: Operators of ONNX's own domain that the parser has no importer for. Source: ``OnnxParser.supports_operator`` of parser version 200 over all
 #: operators of onnx 1.23, and the builds of the backend tests.
 NO_IMPORTER = frozenset(
-    """AffineGrid Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Col2Im Compress ConcatFromSequence
-    ConvInteger CumProd DFT DeformConv Det DynamicQuantizeLinear ImageDecoder MatMulInteger MaxRoiPool MaxUnpool MelWeightMatrix Multinomial
-    NegativeLogLikelihoodLoss Optional OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul RegexFullMatch SequenceAt
-    SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence
-    StringConcat StringNormalizer StringSplit SwiGLU TfIdfVectorizer Unique""".split()
-)
+    {
+        "AffineGrid", "Bernoulli", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CenterCropPad", "Col2Im",
+        "Compress", "ConcatFromSequence", "ConvInteger", "CumProd", "DFT", "DeformConv", "Det", "DynamicQuantizeLinear", "ImageDecoder",
+        "MatMulInteger", "MaxRoiPool", "MaxUnpool", "MelWeightMatrix", "Multinomial", "NegativeLogLikelihoodLoss", "Optional",
+        "OptionalGetElement", "OptionalHasElement", "QLinearConv", "QLinearMatMul", "RegexFullMatch", "SequenceAt", "SequenceConstruct",
+        "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SoftmaxCrossEntropyLoss", "SplitToSequence",
+        "StringConcat", "StringNormalizer", "StringSplit", "SwiGLU", "TfIdfVectorizer", "Unique",
+    }
+)  # fmt: skip
 #: Operators that importers exist for, but that TensorRT for RTX cannot build. Source: measured.
 NOT_IN_RTX = frozenset({"NonZero", "NonMaxSuppression", "RoiAlign", "LinearAttention", "CausalConvWithState", "DeformConv"})
 #: Operators of full TensorRT 10 and later beyond those. Source: documented (support matrix), not measured here.
 ONLY_IN_FULL = frozenset({"DeformConv"})
 SEQUENCE_OPS = frozenset(
-    {"SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"}
+    {
+        "SequenceAt",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SequenceLength",
+        "SequenceMap",
+        "SplitToSequence",
+        "ConcatFromSequence",
+    }
 )
 OPTIONAL_OPS = frozenset({"Optional", "OptionalGetElement", "OptionalHasElement"})
 #: Operators of other domains that the parser imports. Source: ``supports_operator``.
 FOREIGN_OPS = frozenset(
-    """Gelu LayerNormalization SimplifiedLayerNormalization SkipSimplifiedLayerNormalization Attention MultiHeadAttention GroupQueryAttention
-    RotaryEmbedding MatMulNBits DequantizeLinear QuantizeLinear TRT_FP8QuantizeLinear TRT_FP8DequantizeLinear TRT_INT4QuantizeLinear
-    TRT_INT4DequantizeLinear ImageScaler ParametricSoftplus ScaledTanh Upsample""".split()
-)
+    {
+        "Gelu", "LayerNormalization", "SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "Attention", "MultiHeadAttention",
+        "GroupQueryAttention", "RotaryEmbedding", "MatMulNBits", "DequantizeLinear", "QuantizeLinear", "TRT_FP8QuantizeLinear",
+        "TRT_FP8DequantizeLinear", "TRT_INT4QuantizeLinear", "TRT_INT4DequantizeLinear", "ImageScaler", "ParametricSoftplus", "ScaledTanh",
+        "Upsample",
+    }
+)  # fmt: skip
 
 #: Element types of tensors by ONNX name. Source: measured (``convertDtype``).
-TENSOR_TYPES = frozenset({"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "INT32", "INT64", "BOOL", "UINT8", "FLOAT8E4M3FN", "INT4", "FLOAT4E2M1", "FLOAT8E8M0"})
+TENSOR_TYPES = frozenset(
+    {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "INT32", "INT64", "BOOL", "UINT8", "FLOAT8E4M3FN", "INT4", "FLOAT4E2M1", "FLOAT8E8M0"}
+)
 #: Types that live only between quantize and dequantize.
 QUANTIZED_TYPES = frozenset({"FLOAT8E4M3FN", "INT4", "FLOAT4E2M1", "FLOAT8E8M0"})
 MAX_RANK = 8
@@ -220,7 +368,12 @@ class Target:
 
 
 #: The targets that the table knows, newest first.
-KNOWN = (Target(is_rtx=False, version=(11, 4)), Target(is_rtx=True, version=(1, 7)), Target(is_rtx=False, version=(10, 10)), Target(is_rtx=False, version=(8, 6)))
+KNOWN = (
+    Target(is_rtx=False, version=(11, 4)),
+    Target(is_rtx=True, version=(1, 7)),
+    Target(is_rtx=False, version=(10, 10)),
+    Target(is_rtx=False, version=(8, 6)),
+)
 
 
 def targets() -> list[str]:
@@ -278,14 +431,20 @@ MESSAGES: tuple[tuple[str, str], ...] = (
     (r"is a shape tensor and must have type", "size-input-type"),
     (r"number of dimensions should remain the same adding inputs|illegal axis of value", "scan-negative-axis"),
     (r"Axis input must resolve to a build-time constant", "reduce-axes"),
-    (r"axis is not a constant|must be a build time constant|must be an initializer|is not an initializer|is_weights\(\)|must resolve to", "constant-operand"),
+    (
+        r"axis is not a constant|must be a build time constant|must be an initializer|is not an initializer|is_weights\(\)|must resolve to",
+        "constant-operand",
+    ),
     (r"training_mode|isTraining|training mode", "training-mode"),
     (r"plugin creator version \d+ was not found", "data-dependent-op"),
     (r"Plugin not found|creator &&", "unknown-op"),
     (r"Quantized constant", "int8-number"),
     (r"UINT8 types for intermediate|legalUINT8|must have same input types.*UInt8", "uint8-inside"),
     (r"Failed to convert ONNX dat\w+ type", "interface-dtype"),
-    (r"convertDtype|Unsupported data type for the Cast|Failed to import initializer|convertOnnxWeights|Unsupported.*data type|unsupported data type", "dtype"),
+    (
+        r"convertDtype|Unsupported data type for the Cast|Failed to import initializer|convertOnnxWeights|[Uu]nsupported.*data type",
+        "dtype",
+    ),
     (r"[Nn]on-zero zero point|shiftIsAllZeros|asymmetric", "zero-point"),
     (r"input has type Int32 but must have type", "int32-dequantize"),
     (r"mode than 1 outputs|more than 1 output", "extra-outputs"),

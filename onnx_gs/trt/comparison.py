@@ -52,12 +52,17 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data, for JSON."""
-        told = {n: None if d is None else {"kind": d.kind, "text": d.text, "absolute": d.absolute, "relative": d.relative} for n, d in self.outputs.items()}
+        told = {
+            n: None if d is None else {"kind": d.kind, "text": d.text, "absolute": d.absolute, "relative": d.relative}
+            for n, d in self.outputs.items()
+        }
         return {"same": self.same, "first": self.first, "absolute": self.absolute, "relative": self.relative, "outputs": told}
 
     def __str__(self) -> str:
         """Show a line for each output."""
-        return "\n".join(f"{name}: {'equal' if d is None else ('close: ' if self.covers(d) else 'differs: ') + str(d)}" for name, d in self.outputs.items())
+        return "\n".join(
+            f"{name}: {'equal' if d is None else ('close: ' if self.covers(d) else 'differs: ') + str(d)}" for name, d in self.outputs.items()
+        )
 
 
 def compare(
@@ -106,7 +111,7 @@ def compare(
             continue
         other_value = found[name]
         if not is_graph and getattr(value, "dtype", None) == np.float64 and other_value.dtype == np.float32:
-            value = value.astype(np.float32)  # noqa: PLW2901 - a double binding is float32 in an engine, which `check` warns of
+            value = value.astype(np.float32)
         result.outputs[name] = values.compare(value, other_value)
     return result
 

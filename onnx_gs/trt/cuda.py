@@ -39,7 +39,8 @@ def _call(function: str, *arguments: Any) -> None:
     status = getattr(library, function)(*arguments)
     if status != 0:
         raise TensorRTError(
-            f"{function} failed: {_text(library, status)}", fix="CUDA reports errors late: another context may have caused it; run with debug_sync=True to pin it down"
+            f"{function} failed: {_text(library, status)}",
+            fix="CUDA reports errors late: another context may have caused it; run with debug_sync=True to pin it down",
         )
 
 
@@ -130,7 +131,13 @@ class Stream:
     def upload(self, target: Buffer, array: Any) -> None:
         """Copy an array to the device; it must live until the next synchronization."""
         if array.nbytes:
-            _call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target.address), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), self._handle)
+            _call(
+                "cuMemcpyHtoDAsync_v2",
+                ctypes.c_uint64(target.address),
+                ctypes.c_void_p(array.ctypes.data),
+                ctypes.c_size_t(array.nbytes),
+                self._handle,
+            )
 
     def download(self, array: Any, address: int) -> None:
         """Copy from the device into an array, which is filled at the next synchronization."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import GraphTypeError
@@ -198,7 +198,9 @@ def _loop_rows(loop: Loop) -> list[str]:
     rows += [f"iterator          {i.tensor}: {i.source} along axis {i.axis}, {'backward' if i.reverse else 'forward'}" for i in loop.iterators]
     for output in loop.outputs:
         how = f"{output.kind} of {output.source}"
-        rows.append(f"output            {output.tensor}: {how}" + (f" on axis {output.axis}, length {output.length}" if output.kind != "LAST_VALUE" else ""))
+        rows.append(
+            f"output            {output.tensor}: {how}" + (f" on axis {output.axis}, length {output.length}" if output.kind != "LAST_VALUE" else "")
+        )
     rows.append(f"each trip runs    {_names(loop.layers)}")
     return rows
 
@@ -300,7 +302,8 @@ class Flow:
                 self.feeds[source].append(k)
         # the wrappers are kept, as the bindings give one object for one loop only while that object lives
         self.owners: list[Any] = [
-            layer.loop if kind in LOOP_TYPES else layer.conditional if kind in CONDITIONAL_TYPES else None for layer, kind in zip(self.layers, self.types)
+            layer.loop if kind in LOOP_TYPES else layer.conditional if kind in CONDITIONAL_TYPES else None
+            for layer, kind in zip(self.layers, self.types)
         ]
         self.boundary: dict[int, list[int]] = {}
         for k, owner in enumerate(self.owners):
@@ -339,7 +342,11 @@ class Flow:
         inside = region | lazy | entries | outputs
         serving: set[int] = set()
         for k in sorted(region, reverse=True):
-            if self.owners[k] is None and self.types[k] != "CONSTANT" and all(user in inside and (user not in region or user in serving) for user in self.feeds[k]):
+            if (
+                self.owners[k] is None
+                and self.types[k] != "CONSTANT"
+                and all(user in inside and (user not in region or user in serving) for user in self.feeds[k])
+            ):
                 serving.add(k)
         return serving
 
@@ -358,7 +365,11 @@ class Flow:
         members = {owner: self.members(owner) for owner in self.boundary}
         parents: dict[int, int | None] = {}
         for owner, own in self.boundary.items():
-            holders = [other for other, inside in members.items() if other != owner and any(k in inside for k in own) and not any(k in members[owner] for k in self.boundary[other])]
+            holders = [
+                other
+                for other, inside in members.items()
+                if other != owner and any(k in inside for k in own) and not any(k in members[owner] for k in self.boundary[other])
+            ]
             parents[owner] = min(holders, key=lambda other: len(members[other])) if holders else None
         return parents
 
@@ -448,7 +459,9 @@ def _of_engine(engine: Engine) -> Description:
         inputs = tuple(spell(n) for n in names if runtime_engine.get_tensor_mode(n) == trt.TensorIOMode.INPUT)
         outputs = tuple(spell(n) for n in names if runtime_engine.get_tensor_mode(n) == trt.TensorIOMode.OUTPUT)
     found = [
-        Layer(item, "layer") if isinstance(item, str) else Layer(item.get("Name", ""), item.get("LayerType", "layer"), tuple(onnx_nodes(item.get("Metadata", ""))))
+        Layer(item, "layer")
+        if isinstance(item, str)
+        else Layer(item.get("Name", ""), item.get("LayerType", "layer"), tuple(onnx_nodes(item.get("Metadata", ""))))
         for item in listed
     ]
     return Description((), tuple(found), inputs, outputs, "engine")

@@ -114,14 +114,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
         temporary = None
     except OSError as wrong:
-        raise ModelFileError(f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder, its permissions and the free space") from wrong
+        raise ModelFileError(
+            f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder, its permissions and the free space"
+        ) from wrong
     finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def refit(engine: Engine, model: Any, *, device: int = 0) -> Engine:
@@ -147,11 +149,13 @@ def refit(engine: Engine, model: Any, *, device: int = 0) -> Engine:
             raise TensorRTError("the engine was not built to be refitted", fix="build it with refit=True")
         refitter = trt.Refitter(runtime_engine, tensorrt.logger())
         parser = trt.OnnxParserRefitter(refitter, tensorrt.logger())
-        done = parser.refit_from_file(str(source.path)) if source.path is not None else parser.refit_from_bytes(source.content)
+        done = parser.refit_from_file(str(source.path)) if source.path is not None else parser.refit_from_bytes(source.content or b"")
         if not done or not refitter.refit_cuda_engine():
             errors = [parser.get_error(k).desc() for k in range(parser.num_errors)] + heard.errors
             missing = refitter.get_missing_weights()
             named = f"; weights still missing: {', '.join(missing[:5])}" if missing else ""
             said = tensorrt.clean(errors[0]) if errors else "TensorRT gave no reason"
-            raise TensorRTError(f"the engine cannot be refitted: {said}{named}", fix="the model must be the one that the engine was built from, with other weights")
+            raise TensorRTError(
+                f"the engine cannot be refitted: {said}{named}", fix="the model must be the one that the engine was built from, with other weights"
+            )
         return Engine(content=bytes(runtime_engine.serialize()))

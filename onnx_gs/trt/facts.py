@@ -54,9 +54,7 @@ class ModelFacts:
     def _note(self, place: Place) -> None:
         node = place.node
         foldable = not node.has_body and traits.never_folds(node) is None
-        if node.op == "Constant" and node.is_onnx:
-            self._constant.update(id(t) for t in node.outputs)
-        elif foldable and node.inputs and all(not t.name or self.is_constant(t) for t in node.inputs):
+        if (node.op == "Constant" and node.is_onnx) or (foldable and node.inputs and all(not t.name or self.is_constant(t) for t in node.inputs)):
             self._constant.update(id(t) for t in node.outputs)
         for _, body in node.bodies() if node.has_body else ():
             for formal, outer in zip(body.inputs, _entering(node, body)):

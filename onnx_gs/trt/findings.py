@@ -58,9 +58,19 @@ class Finding:
         return f"{self.title} [{self.id}]: {self.reason}{subject}\n  where: {self.path}\n  remedy: {self.remedy}{said}"
 
 
-def finding(row: str, path: str, reason: str, *, tensor: str = "", op: str = "", remedy: str | None = None, passes: tuple[str, ...] | None = None) -> Finding:
+def finding(
+    row: str, path: str, reason: str, *, tensor: str = "", op: str = "", remedy: str | None = None, passes: tuple[str, ...] | None = None
+) -> Finding:
     """Make a finding of a row."""
     known = ROWS[row]
     return Finding(
-        row, known.title, path, tensor, reason, known.remedy if remedy is None else remedy, known.passes if passes is None else passes, op, source=known.source
+        row,
+        known.title,
+        path,
+        tensor,
+        reason,
+        known.remedy if remedy is None else remedy,
+        known.passes if passes is None else passes,
+        op,
+        source=known.source,
     )

@@ -42,7 +42,12 @@ def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Cal
     with tempfile.TemporaryDirectory(prefix="onnx_gs_", dir=target.parent if target is not None and target.parent.is_dir() else None) as name:
         folder = Path(name)
         with model_source.opened(model) as source:
-            request = {"model": str(source.as_file(folder).absolute()), "engine": str(folder / "engine"), "options": options, "progress": progress is not None}
+            request = {
+                "model": str(source.as_file(folder).absolute()),
+                "engine": str(folder / "engine"),
+                "options": options,
+                "progress": progress is not None,
+            }
             (folder / "request").write_bytes(pickle.dumps(request))
             status, said = _run(command(folder), progress)
         answer = folder / "answer"
@@ -82,11 +87,15 @@ def _died(status: int, said: str) -> TensorRTError:
     if status == -signal.SIGKILL or status == 128 + signal.SIGKILL:
         return TensorRTError(
             "the build was killed by the system, probably for lack of memory",
-            fix="lower workspace, the largest shapes of the profile, or max_threads; or build where there is more memory (two copies of the weights are needed)",
+            fix="lower workspace, the largest shapes of the profile, or max_threads; it takes two copies of the weights",
         )
     if status < 0:
         name = signal.Signals(-status).name if -status in {s.value for s in signal.Signals} else str(-status)
-        return TensorRTError(f"TensorRT crashed while building (signal {name})", where=said or None, fix="run `onnx-gs check` on the model; cut it down with `onnx-gs bisect`")
+        return TensorRTError(
+            f"TensorRT crashed while building (signal {name})",
+            where=said or None,
+            fix="run `onnx-gs check` on the model; cut it down with `onnx-gs bisect`",
+        )
     return TensorRTError(f"the building process ended with status {status} and without a result", where=said or None)
 
 

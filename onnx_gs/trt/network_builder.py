@@ -77,11 +77,13 @@ class NetworkBuilder:
         Raises:
             TensorRTError: TensorRT has no such type, or refuses the input.
         """
-        tensor = self._said(lambda: self.network.add_input(name, trt_type(dtype), [d if isinstance(d, int) else -1 for d in shape]), f"input '{name}'")
+        tensor = self._said(
+            lambda: self.network.add_input(name, trt_type(dtype), [d if isinstance(d, int) else -1 for d in shape]), f"input '{name}'"
+        )
         for k, d in enumerate(shape):
             if isinstance(d, str):
                 tensor.set_dimension_name(k, d)
-        return tensor
+        return tensor  # type: ignore[no-any-return]
 
     def constant(self, values: Any, name: str | None = None) -> trt.ITensor:
         """Add a constant; Python floats become float32, ints int64.
@@ -99,7 +101,7 @@ class NetworkBuilder:
         layer = self._said(lambda: self.network.add_constant(array.shape, weights), "a constant")
         if name:
             layer.name = name
-        return layer.get_output(0)
+        return layer.get_output(0)  # type: ignore[no-any-return]
 
     def op(self, op: str, *inputs: Any, name: str | None = None, **attributes: Any) -> trt.ITensor:
         """Add an ONNX operator, with its meaning in the newest opset that this package knows for it.
@@ -118,7 +120,9 @@ class NetworkBuilder:
         """
         lowering = OPERATORS.get(op)
         if lowering is None:
-            raise TensorRTError(f"operator '{op}' has no lowering to layers", fix=f"use one of {', '.join(sorted(OPERATORS))}, or a layer of builder.network")
+            raise TensorRTError(
+                f"operator '{op}' has no lowering to layers", fix=f"use one of {', '.join(sorted(OPERATORS))}, or a layer of builder.network"
+            )
         try:
             made = self._said(lambda: lowering(self, list(inputs), attributes), f"operator {op}")
         except Unlowered as why:
@@ -226,15 +230,21 @@ class NetworkBuilder:
             for k in inside[owner]:
                 for tensor in flow.outputs[k]:
                     if tensor is not None and tensor.is_network_output:
-                        raise GraphError(f"network output '{tensor.name}' stands inside {label}", fix="let it leave through an output of the loop or conditional")
+                        raise GraphError(
+                            f"network output '{tensor.name}' stands inside {label}", fix="let it leave through an output of the loop or conditional"
+                        )
             if not flow.is_loop(owner):
                 shared = flow.branch(owner, 0) & flow.branch(owner, 1)
                 if shared:
                     names = ", ".join(repr(flow.layers[k].name) for k in sorted(shared))
-                    raise GraphError(f"layers {names} of {label} belong to both branches", fix="compute them before the conditional, or once in each branch")
+                    raise GraphError(
+                        f"layers {names} of {label} belong to both branches", fix="compute them before the conditional, or once in each branch"
+                    )
             for other, other_own in flow.boundary.items():
                 if other != owner and any(k in inside[owner] for k in other_own) and any(k in inside[other] for k in own):
-                    raise GraphError(f"{label} and '{flow.owners[other_own[0]].name}' need each other's values", fix="one of them must stand inside the other")
+                    raise GraphError(
+                        f"{label} and '{flow.owners[other_own[0]].name}' need each other's values", fix="one of them must stand inside the other"
+                    )
 
     def build(self, output: str | os.PathLike[str] | None = None, *, options: Any = None, progress: Any = False, **settings: Any) -> Engine:
         """Build the network; arguments as for ``onnx_gs.trt.build``.
@@ -302,7 +312,7 @@ class LoopBuilder:
         """Give one slice of a tensor a trip."""
         axis = axis + len(tensor.shape) if axis < 0 else axis
         layer = self.builder._said(lambda: self.loop.add_iterator(tensor, axis, reverse), f"an iterator of loop '{self.name}'")
-        return layer.get_output(0)
+        return layer.get_output(0)  # type: ignore[no-any-return]
 
     def recurrence(self, initial: Any, name: str | None = None) -> trt.ITensor:
         """Start a loop-carried value; say what it becomes with ``next``."""
@@ -312,7 +322,7 @@ class LoopBuilder:
         tensor = layer.get_output(0)
         self._recurrences[tensor.name] = layer
         self._pending[tensor.name] = name or tensor.name
-        return tensor
+        return tensor  # type: ignore[no-any-return]
 
     def next(self, recurrence: trt.ITensor, value: trt.ITensor) -> None:
         """Say what a loop-carried value is in the next trip.
@@ -327,7 +337,8 @@ class LoopBuilder:
         here, there = (recurrence.dtype, len(recurrence.shape)), (value.dtype, len(value.shape))
         if here != there:
             raise GraphError(
-                f"recurrence '{recurrence.name}' of loop '{self.name}' starts as {here[0].name} of rank {here[1]} and becomes {there[0].name} of rank {there[1]}",
+                f"recurrence '{recurrence.name}' of loop '{self.name}' starts as {here[0].name} of rank {here[1]}, "
+                f"and becomes {there[0].name} of rank {there[1]}",
                 fix="a carried value keeps its type and shape",
             )
         layer.set_input(1, value)
@@ -340,7 +351,9 @@ class LoopBuilder:
             GraphError: the tensor is something else.
         """
         if recurrence.name not in self._recurrences:
-            raise GraphError(f"the last value of '{recurrence.name}' is asked for, which is no recurrence of loop '{self.name}'", fix="carry it as a recurrence")
+            raise GraphError(
+                f"the last value of '{recurrence.name}' is asked for, which is no recurrence of loop '{self.name}'", fix="carry it as a recurrence"
+            )
         return self._output(recurrence, "LAST_VALUE", 0, None, name)
 
     def concatenate(self, tensor: trt.ITensor, length: Any, axis: int = 0, *, reverse: bool = False, name: str | None = None) -> trt.ITensor:
@@ -354,7 +367,9 @@ class LoopBuilder:
             name: name of the result.
         """
         axis = axis + len(tensor.shape) + 1 if axis < 0 else axis
-        return self._output(tensor, "REVERSE" if reverse else "CONCATENATE", axis, self.builder.tensor(np.int32(length) if isinstance(length, int) else length), name)
+        return self._output(
+            tensor, "REVERSE" if reverse else "CONCATENATE", axis, self.builder.tensor(np.int32(length) if isinstance(length, int) else length), name
+        )
 
     def _output(self, tensor: trt.ITensor, kind: str, axis: int, length: Any, name: str | None) -> trt.ITensor:
         layer = self.builder._said(lambda: self.loop.add_loop_output(tensor, getattr(trt.LoopOutput, kind), axis), f"an output of loop '{self.name}'")
@@ -369,7 +384,10 @@ class LoopBuilder:
         if not self._limits:
             raise GraphError(f"loop '{self.name}' has no trip limit", fix="say how often it runs: loop.count(n) or loop.while_(condition)")
         if self._pending:
-            raise GraphError(f"recurrence '{next(iter(self._pending.values()))}' of loop '{self.name}' has no next value", fix="give it one: loop.next(recurrence, value)")
+            raise GraphError(
+                f"recurrence '{next(iter(self._pending.values()))}' of loop '{self.name}' has no next value",
+                fix="give it one: loop.next(recurrence, value)",
+            )
 
 
 class ConditionalBuilder:
@@ -406,9 +424,13 @@ class ConditionalBuilder:
             GraphError: the branches give different types or ranks.
         """
         if when_true.dtype != when_false.dtype:
-            raise GraphError(f"the branches of conditional '{self.name}' give {when_true.dtype.name} and {when_false.dtype.name}", fix="cast one of them")
+            raise GraphError(
+                f"the branches of conditional '{self.name}' give {when_true.dtype.name} and {when_false.dtype.name}", fix="cast one of them"
+            )
         if len(when_true.shape) != len(when_false.shape):
-            raise GraphError(f"the branches of conditional '{self.name}' give ranks {len(when_true.shape)} and {len(when_false.shape)}", fix="make the ranks equal")
+            raise GraphError(
+                f"the branches of conditional '{self.name}' give ranks {len(when_true.shape)} and {len(when_false.shape)}", fix="make the ranks equal"
+            )
         layer = self.builder._said(lambda: self.conditional.add_output(when_true, when_false), f"an output of conditional '{self.name}'")
         made = layer.get_output(0)
         if name:
@@ -428,5 +450,7 @@ def trt_type(dtype: Any) -> trt.DataType:
         raise GraphTypeError(f"{dtype!r} is no ONNX element type")
     name = TYPES.get(found.name)
     if name is None:
-        raise TensorRTError(f"TensorRT has no type for {found.name.lower()} inside a network", fix="use float32, float16, bfloat16, int32, int64 or bool")
-    return getattr(trt.DataType, name)
+        raise TensorRTError(
+            f"TensorRT has no type for {found.name.lower()} inside a network", fix="use float32, float16, bfloat16, int32, int64 or bool"
+        )
+    return getattr(trt.DataType, name)  # type: ignore[no-any-return]

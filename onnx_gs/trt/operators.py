@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Unlowered(Exception):  # noqa: N818 - a decision, not an error of the user
-    """This use of an operator has no lowering."""
+    """A use of an operator that has no lowering."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -70,7 +70,9 @@ def typed_operands(net: NetworkBuilder, operands: list[Any]) -> list[Any]:
         return [net.tensor(o) for o in operands]
     numpy_of = {"FLOAT": np.float32, "HALF": np.float16, "INT32": np.int32, "INT64": np.int64, "BOOL": np.bool_}
     wanted = numpy_of.get(known.dtype.name)
-    return [net.constant(np.asarray(o, wanted)) if wanted and not _is_tensor(o) and not isinstance(o, np.ndarray) else net.tensor(o) for o in operands]
+    return [
+        net.constant(np.asarray(o, wanted)) if wanted and not _is_tensor(o) and not isinstance(o, np.ndarray) else net.tensor(o) for o in operands
+    ]
 
 
 def _binary(operation: str) -> Lowering:
@@ -216,7 +218,7 @@ def _slice(net: NetworkBuilder, inputs: list[Any], attributes: dict[str, Any]) -
         if tensor.shape[axis] < 0:
             raise Unlowered(f"dim {axis} of what is sliced is dynamic")
         covered = range(*slice(first, last if not (step < 0 and last < -tensor.shape[axis]) else None, step).indices(tensor.shape[axis]))
-        begin[axis], stride[axis], size[axis] = (covered.start if len(covered) else 0), step, len(covered)
+        begin[axis], stride[axis], size[axis] = (covered.start if covered else 0), step, len(covered)
     layer = net.network.add_slice(tensor, begin, [max(s, 0) for s in size], stride)
     if any(s < 0 for s in size):
         parts = [net.constant(np.array([s], np.int64)) if s >= 0 else unsqueeze(net, dim(net, tensor, k), [0]) for k, s in enumerate(size)]
@@ -320,7 +322,8 @@ OPERATORS: dict[str, Lowering] = {
     "Acos": _unary("ACOS"), "Atan": _unary("ATAN"), "Asinh": _unary("ASINH"), "Acosh": _unary("ACOSH"), "Atanh": _unary("ATANH"),
     "Ceil": _unary("CEIL"), "Floor": _unary("FLOOR"), "Erf": _unary("ERF"), "Not": _unary("NOT"), "Sign": _unary("SIGN"), "Round": _unary("ROUND"),
     "IsNaN": _unary("ISNAN"), "IsInf": _unary("ISINF"),
-    "Relu": _activation("RELU"), "Sigmoid": _activation("SIGMOID"), "Tanh": _activation("TANH"), "LeakyRelu": _activation("LEAKY_RELU", ("alpha", 0.01)),
+    "Relu": _activation("RELU"), "Sigmoid": _activation("SIGMOID"), "Tanh": _activation("TANH"),
+    "LeakyRelu": _activation("LEAKY_RELU", ("alpha", 0.01)),
     "Elu": _activation("ELU", ("alpha", 1.0)), "Softsign": _activation("SOFTSIGN"), "Softplus": _activation("SOFTPLUS", 1.0, 1.0),
     "HardSigmoid": _activation("HARD_SIGMOID", ("alpha", 0.2), ("beta", 0.5)), "ThresholdedRelu": _activation("THRESHOLDED_RELU", ("alpha", 1.0)),
     "MatMul": _mat_mul, "ReduceSum": _reduce("SUM"), "ReduceProd": _reduce("PROD"), "ReduceMax": _reduce("MAX"), "ReduceMin": _reduce("MIN"),

@@ -180,9 +180,9 @@ def configure(options: BuildOptions, builder: trt.Builder, config: trt.IBuilderC
     for name in options.flag_names():
         config.set_flag(member("BuilderFlag", name, "builder flag"))
     for name in options.preview_features:
-        config.set_preview_feature(member("PreviewFeature", name, "preview feature"), True)  # noqa: FBT003 - TensorRT's signature
+        config.set_preview_feature(member("PreviewFeature", name, "preview feature"), True)
     if options.optimization_level is not None:
-        if not 0 <= options.optimization_level <= 5:  # noqa: PLR2004 - the range that TensorRT documents
+        if not 0 <= options.optimization_level <= 5:
             raise TensorRTError(f"optimization level {options.optimization_level} is out of range", fix="levels go from 0 (quick build) to 5")
         config.builder_optimization_level = options.optimization_level
     if options.compute_capabilities:
@@ -192,9 +192,9 @@ def configure(options: BuildOptions, builder: trt.Builder, config: trt.IBuilderC
         "profiling_verbosity": ("ProfilingVerbosity", options.profiling_verbosity, "profiling verbosity"),
         "tiling_optimization_level": ("TilingOptimizationLevel", options.tiling_optimization_level, "tiling optimization level"),
     }
-    for attribute, (enum, name, what) in enums.items():
-        if name is not None:
-            setattr(config, attribute, member(enum, name, what))
+    for attribute, (enum, chosen, what) in enums.items():
+        if chosen is not None:
+            setattr(config, attribute, member(enum, chosen, what))
     for attribute, value in (("avg_timing_iterations", options.avg_timing_iterations), ("max_aux_streams", options.max_aux_streams)):
         if value is not None:
             setattr(config, attribute, value)
@@ -234,6 +234,6 @@ def load_timing_cache(options: BuildOptions, config: trt.IBuilderConfig) -> Any:
     except OSError as wrong:
         raise ModelFileError(f"timing cache '{path}' cannot be read: {wrong.strerror}") from wrong
     cache = config.create_timing_cache(content)
-    if cache is None or not config.set_timing_cache(cache, False):  # noqa: FBT003 - TensorRT's signature: refuse a cache of another device
+    if cache is None or not config.set_timing_cache(cache, False):
         raise TensorRTError(f"TensorRT does not take the timing cache '{path}'", fix="it was made by another version or on another device: delete it")
     return cache

@@ -41,8 +41,7 @@ class Complaint:
         if self.place is not None:
             called = f" (called at {' > '.join(self.calls)})" if self.calls and self.place.function is not None else ""
             return self.place.path + called
-        label = f"node '{self.name}' ({self.op})" if self.name else f"a node ({self.op})" if self.op else None
-        return label
+        return f"node '{self.name}' ({self.op})" if self.name else f"a node ({self.op})" if self.op else None
 
 
 def of_parser(parser: Any, index: NodeIndex | None) -> list[Complaint]:
@@ -85,7 +84,11 @@ def _fix(complaint: Complaint, options: BuildOptions | None, raw: list[str]) -> 
     if "within work" in text or "insufficient workspace" in text or "insufficient memory" in text:
         limit = f" (it is {options.workspace} bytes)" if options and options.workspace is not None else ""
         return f"raise workspace{limit}, or leave it out"
-    if options is not None and options.tactic_sources is not None and any(word in text for word in ("no tactic", "no runners", "no implementation", "could not find any implementation")):
+    if (
+        options is not None
+        and options.tactic_sources is not None
+        and any(word in text for word in ("no tactic", "no runners", "no implementation", "could not find any implementation"))
+    ):
         return f"allow more tactic sources: only {list(options.tactic_sources)} are allowed"
     if "external" in text or "importinitializers" in text or "failed to open file" in text:
         return "check that the files of external data lie beside the model, and hand over the model by its path"

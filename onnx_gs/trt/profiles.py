@@ -23,7 +23,9 @@ LOGGER = logging.getLogger("onnx_gs")
 #: Smallest, usual and largest size of a dynamic dim for which the caller gave none.
 DEFAULT_RANGE = (1, 4, 8)
 
-_SYNTAX = "write NAME:MIN..OPT..MAX, such as x:1x3x224x224..4x3x224x224..8x3x224x224, and NAME=MIN..OPT..MAX for the values of an input that sets shapes"
+_SYNTAX = (
+    "write NAME:MIN..OPT..MAX, such as x:1x3x224x224..4x3x224x224..8x3x224x224, and NAME=MIN..OPT..MAX for the values of an input that sets shapes"
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ def derive(inputs: Sequence[InputSpec], given: Mapping[str, ShapeRange], dims: M
     by_name = {spec.name: spec for spec in inputs}
     for name in given:
         if name not in by_name:
-            raise GraphValueError(f"shapes are given for '{name}', which is no input", fix=f"the inputs are {', '.join(map(repr, by_name)) or 'none'}")
+            raise GraphValueError(
+                f"shapes are given for '{name}', which is no input", fix=f"the inputs are {', '.join(map(repr, by_name)) or 'none'}"
+            )
     sizes: dict[str, tuple[int, int, int]] = dict(dims)
     for name, bounds in sizes.items():
         _check_order(f"dim '{name}'", bounds)
@@ -163,7 +167,9 @@ def derive(inputs: Sequence[InputSpec], given: Mapping[str, ShapeRange], dims: M
     known_dims = {d for spec in inputs for d in spec.dim_names if d}
     for name in dims:
         if name not in known_dims:
-            raise GraphValueError(f"a range is given for dim '{name}', which no input has", fix=f"the dynamic dims are {', '.join(sorted(known_dims)) or 'none'}")
+            raise GraphValueError(
+                f"a range is given for dim '{name}', which no input has", fix=f"the dynamic dims are {', '.join(sorted(known_dims)) or 'none'}"
+            )
     for spec in inputs:
         if spec.is_dynamic:
             _fill(spec, profile, sizes, may_guess=not given)
@@ -186,14 +192,18 @@ def _take(spec: InputSpec, wanted: ShapeRange, profile: Profile, sizes: dict[str
     for k, bounds in enumerate(zip(wanted.min, wanted.opt, wanted.max)):
         fixed = spec.dims[k]
         if fixed is not None and bounds != (fixed, fixed, fixed):
-            raise GraphValueError(f"dim {k} of {where} is fixed at {fixed}, but the range {wanted} says otherwise", fix=f"the shape is {_pattern(spec)}")
+            raise GraphValueError(
+                f"dim {k} of {where} is fixed at {fixed}, but the range {wanted} says otherwise", fix=f"the shape is {_pattern(spec)}"
+            )
         _check_order(f"dim {k} of {where}", bounds)
         if bounds[0] < 0:
             raise GraphValueError(f"dim {k} of {where} has the negative size {bounds[0]}", fix="sizes are 0 or more")
         name = spec.dim_names[k] if k < len(spec.dim_names) else None
         if name and fixed is None and sizes.setdefault(name, bounds) != bounds:
             raise GraphValueError(
-                f"dim '{name}' is given two ranges: {_bounds(sizes[name])} and {_bounds(bounds)}", where=where, fix="dims of one name have one size: give them one range"
+                f"dim '{name}' is given two ranges: {_bounds(sizes[name])} and {_bounds(bounds)}",
+                where=where,
+                fix="dims of one name have one size: give them one range",
             )
     if spec.is_dynamic:
         profile.shapes[spec.name] = wanted
@@ -215,25 +225,30 @@ def _fill(spec: InputSpec, profile: Profile, sizes: dict[str, tuple[int, int, in
     if any(d is None for d in spec.dims) and spec.name not in profile.shapes:
         if missing and not may_guess:
             raise GraphValueError(
-                f"input '{spec.name}' is dynamic ({_pattern(spec)}), but no range is given for {', '.join(missing)}", fix=f"add {spec.name}:MIN..OPT..MAX"
+                f"input '{spec.name}' is dynamic ({_pattern(spec)}), but no range is given for {', '.join(missing)}",
+                fix=f"add {spec.name}:MIN..OPT..MAX",
             )
         profile.guessed.extend(m for m in missing if m not in profile.guessed)
-        profile.shapes[spec.name] = ShapeRange(*(tuple(b[i] for b in bounds) for i in range(3)))
+        profile.shapes[spec.name] = ShapeRange.of(*(tuple(b[i] for b in bounds) for i in range(3)))
     if spec.sets_shapes and spec.name not in profile.values:
         if not may_guess:
-            raise GraphValueError(f"the values of input '{spec.name}' set shapes, but no range is given for them", fix=f"add {spec.name}=MIN..OPT..MAX")
+            raise GraphValueError(
+                f"the values of input '{spec.name}' set shapes, but no range is given for them", fix=f"add {spec.name}=MIN..OPT..MAX"
+            )
         shape = profile.shapes[spec.name].max if spec.name in profile.shapes else tuple(d or 0 for d in spec.dims)
         count = 1
         for d in shape:
             count *= d
         profile.guessed.append(f"values of '{spec.name}'")
-        profile.values[spec.name] = ShapeRange(*((size,) * count for size in DEFAULT_RANGE), is_values=True)
+        profile.values[spec.name] = ShapeRange.of(*((size,) * count for size in DEFAULT_RANGE), is_values=True)
 
 
 def _check_order(where: str, bounds: tuple[int, int, int]) -> None:
     low, usual, high = bounds
     if not low <= usual <= high:
-        raise GraphValueError(f"{where} has the range {low}..{usual}..{high}, which is not in order", fix="the smallest comes first, the largest last")
+        raise GraphValueError(
+            f"{where} has the range {low}..{usual}..{high}, which is not in order", fix="the smallest comes first, the largest last"
+        )
 
 
 def _pattern(spec: InputSpec) -> str:
@@ -273,5 +288,7 @@ def apply(profile: Profile, builder: trt.Builder, config: trt.IBuilderConfig) ->
     # set_shape says nothing about a range that is out of order: the profile is false afterwards, and adding it gives -1
     if not made or config.add_optimization_profile(made) < 0:
         ranges = ", ".join(f"{name}:{shape}" for name, shape in profile.shapes.items())
-        raise TensorRTError(f"TensorRT does not take the optimization profile {ranges}", fix="check that each range is in order and has all dims of its input")
+        raise TensorRTError(
+            f"TensorRT does not take the optimization profile {ranges}", fix="check that each range is in order and has all dims of its input"
+        )
     return made

@@ -14,7 +14,7 @@ from onnx_gs.trt.capability import ROWS, Target, target_of
 from onnx_gs.trt.facts import ModelFacts
 from onnx_gs.trt.findings import Finding
 from onnx_gs.trt.rules import examine
-from onnx_gs.trt.session import Session, interruptible
+from onnx_gs.trt.session import Session, first_error, interruptible
 
 if TYPE_CHECKING:
     from onnx_gs.trt.options import BuildOptions
@@ -140,13 +140,18 @@ def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts,
 
     options = merged(None, settings)
     source_of = model if not isinstance(model, Graph) else graph
-    with model_source.opened(source_of) as source, interruptible() as interrupted, tensorrt.listen(quiet=True) as heard, Session(step=lambda *_: not interrupted()) as session:
+    with (
+        model_source.opened(source_of) as source,
+        interruptible() as interrupted,
+        tensorrt.listen(quiet=True) as heard,
+        Session(step=lambda *_: not interrupted()) as session,
+    ):
         parsed = session.parse(source, options.parser_flags)
         result.checked_by.append("parser")
         if not parsed:
             complaints = parser_errors.of_parser(session.parser, facts.index)
             if not complaints:
-                complaints = [parser_errors.Complaint("parse", parser_errors.first_error(heard.errors))]
+                complaints = [parser_errors.Complaint("parse", first_error(heard.errors))]
             _merge(result, complaints)
             return
         if not build:

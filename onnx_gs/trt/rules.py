@@ -90,7 +90,9 @@ def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
             if isinstance(tensor, Constant):
                 continue
             if tensor.type != "tensor_type":
-                yield finding("interface-type", path, f"{kind} '{tensor.name}' is a {tensor.type.removesuffix('_type').replace('_', ' ')}", tensor=tensor.name)
+                yield finding(
+                    "interface-type", path, f"{kind} '{tensor.name}' is a {tensor.type.removesuffix('_type').replace('_', ' ')}", tensor=tensor.name
+                )
                 continue
             dtype = shapes.dtype(tensor)
             name = dtype.name if dtype is not None else None
@@ -193,7 +195,12 @@ def _narrow(look: Look) -> Iterator[Finding]:
         elif dtype == "UINT8" and node.op not in _UINT8_USERS:
             yield look.find("uint8-inside", f"{node.op} reads '{tensor.name}', which is uint8", tensor)
     for tensor in node.outputs:
-        if look.dtype(tensor) == "UINT8" and node.op in {"Cast", "CastLike", "Identity"} and not _is_output(look.facts.graph, tensor) and tensor.outputs:
+        if (
+            look.dtype(tensor) == "UINT8"
+            and node.op in {"Cast", "CastLike", "Identity"}
+            and not _is_output(look.facts.graph, tensor)
+            and tensor.outputs
+        ):
             yield look.find("uint8-inside", f"'{tensor.name}' is uint8 inside the network", tensor)
 
 
@@ -216,7 +223,7 @@ def _if(look: Look) -> Iterator[Finding]:
         if outer.node.op == "If" and outer.node.inputs and origin(outer.node.inputs[0]) is origin(condition):
             yield look.find("if-same-condition", f"'{condition.name}' is decided by the outer If", condition)
     in_loop = any(p.node.op in {"Loop", "Scan"} for p in look.place.outer)
-    for then, other, made in zip(branches[0].outputs, branches[1].outputs, node.outputs):
+    for then, other, made in zip(branches[0].outputs, branches[1].outputs, node.outputs):  # type: ignore[union-attr]
         yield from _branches(look, then, other, made, condition, in_loop=in_loop)
 
 
@@ -270,7 +277,9 @@ def _loop(look: Look) -> Iterator[Finding]:
         yield look.find("while-scan", f"scan output '{scans[0].name}' has a length that is known after the loop only", scans[0])
     stops = condition is not None and not (is_true(body.outputs[0]) or origin(body.outputs[0]) is body.inputs[1])
     if counted and stops and any(t.name for t in scans):
-        yield look.find("padded-scan", f"'{scans[0].name}' gets as many rows as the trip limit says, also when the condition stops the loop before", scans[0])
+        yield look.find(
+            "padded-scan", f"'{scans[0].name}' gets as many rows as the trip limit says, also when the condition stops the loop before", scans[0]
+        )
     if trip is not None and scans:
         yield from _size(look, trip)
     yield from _states(look, node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + carried], node.outputs[:carried])
@@ -295,7 +304,9 @@ def _scan(look: Look) -> Iterator[Finding]:
     yield from _loop_memory(look, [*node.inputs[first:], *node.outputs])
 
 
-def _states(look: Look, initial: list[Tensor], inside: list[Tensor], after: list[Tensor], final: list[Tensor], *, batched: bool = False) -> Iterator[Finding]:
+def _states(
+    look: Look, initial: list[Tensor], inside: list[Tensor], after: list[Tensor], final: list[Tensor], *, batched: bool = False
+) -> Iterator[Finding]:
     for start, formal, out, made in zip(initial, inside, after, final):
         types = look.dtype(start), look.dtype(out)
         if None not in types and types[0] != types[1]:
@@ -333,7 +344,11 @@ def _sliced_by(look: Look, body: Graph, numbers: set[int]) -> Iterator[Finding]:
     for inner in body.nodes:
         for k in operands.get(inner.op, ()) if inner.is_onnx else ():
             if k < len(inner.inputs) and inner.inputs[k].name and look.facts.depends_on(inner.inputs[k], numbers):
-                yield look.find("slice-by-iteration", f"{inner.op} '{inner.name or inner.outputs[0].name}' in the body takes '{inner.inputs[k].name}', made from '{body.inputs[0].name}'", inner.inputs[k])
+                yield look.find(
+                    "slice-by-iteration",
+                    f"{inner.op} '{inner.name or inner.outputs[0].name}' in the body takes '{inner.inputs[k].name}', of '{body.inputs[0].name}'",
+                    inner.inputs[k],
+                )
                 break
 
 
@@ -397,7 +412,11 @@ def _outputs(most: int) -> Rule:
         extra = [t for t in look.node.outputs[most:] if t.name]
         if extra:
             unused = not any(t.outputs or _is_output(look.facts.graph, t) for t in extra)
-            yield look.find("extra-outputs", f"{look.node.op} gives only {most} output{'s' if most > 1 else ''}; '{extra[0].name}' is {'unused' if unused else 'used'}", extra[0])
+            yield look.find(
+                "extra-outputs",
+                f"{look.node.op} gives only {most} output{'s' if most > 1 else ''}; '{extra[0].name}' is {'unused' if unused else 'used'}",
+                extra[0],
+            )
 
     return rule
 
@@ -456,9 +475,10 @@ def _quantize(look: Look) -> Iterator[Finding]:
             yield look.find("zero-point", f"'{zero.name}' holds {values.reshape(-1)[0]}", zero)
         elif values is None and not look.facts.is_constant(zero) and look.dtype(zero) != "FLOAT8E4M3FN":
             yield look.find("constant-operand", f"zero point '{zero.name}' is computed at run time", zero)
-    narrow = look.input(0) if node.op == "DequantizeLinear" else node.outputs[0]
+    narrow = node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
     shape = look.shapes.shape(narrow)
-    if look.dtype(narrow) in {"INT4", "FLOAT4E2M1"} and shape is not None and all(isinstance(d, int) for d in shape) and math.prod(shape) % 2:
+    sizes = [d for d in shape or () if isinstance(d, int)]
+    if look.dtype(narrow) in {"INT4", "FLOAT4E2M1"} and shape is not None and len(sizes) == len(shape) and math.prod(sizes) % 2:
         yield look.find("quantized-type-use", f"'{narrow.name}' has an odd number of 4-bit elements", narrow)
     if node.op == "DequantizeLinear" and look.dtype(look.input(0)) == "INT32":
         yield look.find("int32-dequantize", f"'{node.inputs[0].name}' is int32", look.input(0))
@@ -546,14 +566,36 @@ def _random(look: Look) -> Iterator[Finding]:
         yield look.find("random-seed", "the seed is ignored: each run differs from ONNX's")
 
 
-_REDUCTIONS = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+_REDUCTIONS = (
+    "ReduceSum",
+    "ReduceProd",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceMean",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+)
 _NUMBERS = ("FLOAT", "FLOAT16", "BFLOAT16", "INT32", "INT64", "DOUBLE")
 _FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")
 
 #: Operators that ONNX defines by a function of other operators, and that have no importer. Source: ``onnx.defs`` of onnx 1.23.
 FUNCTION_OPS = frozenset(
-    """AffineGrid Bernoulli CenterCropPad DynamicQuantizeLinear NegativeLogLikelihoodLoss SequenceMap SoftmaxCrossEntropyLoss SwiGLU LinearAttention
-    CausalConvWithState BitCast""".split()
+    {
+        "AffineGrid",
+        "Bernoulli",
+        "CenterCropPad",
+        "DynamicQuantizeLinear",
+        "NegativeLogLikelihoodLoss",
+        "SequenceMap",
+        "SoftmaxCrossEntropyLoss",
+        "SwiGLU",
+        "LinearAttention",
+        "CausalConvWithState",
+        "BitCast",
+    }
 )
 #: Names that the parser imports whatever their domain: it goes by the name alone.
 _NATIVE_NAMES: frozenset[str] = frozenset()
@@ -562,18 +604,48 @@ _RESIZE_MODES = ("align_corners", "tf_half_pixel_for_nn", "pytorch_half_pixel", 
 
 EVERY: tuple[Rule, ...] = (_operator, _tensors, _narrow)
 RULES: dict[str, tuple[Rule, ...]] = {
-    "If": (_if,), "Loop": (_loop,), "Scan": (_scan,), "Cast": (_cast,), "CastLike": (_cast,), "Constant": (_constant,),
-    **{op: (_sizes,) for op in SIZE_OPERANDS},
+    "If": (_if,),
+    "Loop": (_loop,),
+    "Scan": (_scan,),
+    "Cast": (_cast,),
+    "CastLike": (_cast,),
+    "Constant": (_constant,),
+    **dict.fromkeys(SIZE_OPERANDS, (_sizes,)),
     **{op: (_must_be_constant(1, row="reduce-axes"), _types(0, *_NUMBERS)) for op in _REDUCTIONS},
-    "Unsqueeze": (_sizes, _must_be_decided(1)), "Squeeze": (_sizes, _must_be_decided(1)), "CumSum": (_must_be_decided(1),), "OneHot": (_must_be_decided(1),),
-    "Dropout": (_dropout,), "MaxPool": (_outputs(1), _dilations), "LayerNormalization": (_outputs(1),), "BatchNormalization": (_attribute("training_mode", (0,), 0, "training-mode"),),
-    "ArgMax": (_argmax,), "ArgMin": (_argmax,), "TopK": (_sizes, _topk), "Relu": (_types(0, *_FLOATS),), "MatMul": (_types(0, *_FLOATS), _mat_mul),
-    "ScatterND": (_attribute("reduction", ("none",), "none", "scatter-reduction"),), "ScatterElements": (_attribute("reduction", ("none",), "none", "scatter-reduction"),),
-    "QuantizeLinear": (_quantize,), "DequantizeLinear": (_quantize,), "Attention": (_attention,), "Mod": (_mod,),
-    **{op: (_old_broadcast,) for op in ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "Gemm", "PRelu", "Max", "Min", "Sum", "Mean")},
-    "AveragePool": (_dilations,), "LpPool": (_dilations, _attribute("p", (1, 2), 2)), "STFT": (_must_be_constant(1, 3),),
-    "Clip": (_types(0, *_NUMBERS),), "Celu": (_types(0, "FLOAT"),), "TensorScatter": (_tensor_scatter, _attribute("mode", ("linear",), "linear")),
-    "Resize": (_sizes, _attribute("antialias", (0,), 0), _attribute("keep_aspect_ratio_policy", ("stretch",), "stretch"),
-        _attribute("coordinate_transformation_mode", _RESIZE_MODES, "half_pixel")),
-    **{op: (_random,) for op in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")},
-}  # fmt: skip
+    "Unsqueeze": (_sizes, _must_be_decided(1)),
+    "Squeeze": (_sizes, _must_be_decided(1)),
+    "CumSum": (_must_be_decided(1),),
+    "OneHot": (_must_be_decided(1),),
+    "Dropout": (_dropout,),
+    "MaxPool": (_outputs(1), _dilations),
+    "LayerNormalization": (_outputs(1),),
+    "BatchNormalization": (_attribute("training_mode", (0,), 0, "training-mode"),),
+    "ArgMax": (_argmax,),
+    "ArgMin": (_argmax,),
+    "TopK": (_sizes, _topk),
+    "Relu": (_types(0, *_FLOATS),),
+    "MatMul": (_types(0, *_FLOATS), _mat_mul),
+    "ScatterND": (_attribute("reduction", ("none",), "none", "scatter-reduction"),),
+    "ScatterElements": (_attribute("reduction", ("none",), "none", "scatter-reduction"),),
+    "QuantizeLinear": (_quantize,),
+    "DequantizeLinear": (_quantize,),
+    "Attention": (_attention,),
+    "Mod": (_mod,),
+    **dict.fromkeys(
+        ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "Gemm", "PRelu", "Max", "Min", "Sum", "Mean"),
+        (_old_broadcast,),
+    ),
+    "AveragePool": (_dilations,),
+    "LpPool": (_dilations, _attribute("p", (1, 2), 2)),
+    "STFT": (_must_be_constant(1, 3),),
+    "Clip": (_types(0, *_NUMBERS),),
+    "Celu": (_types(0, "FLOAT"),),
+    "TensorScatter": (_tensor_scatter, _attribute("mode", ("linear",), "linear")),
+    "Resize": (
+        _sizes,
+        _attribute("antialias", (0,), 0),
+        _attribute("keep_aspect_ratio_policy", ("stretch",), "stretch"),
+        _attribute("coordinate_transformation_mode", _RESIZE_MODES, "half_pixel"),
+    ),
+    **dict.fromkeys(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"), (_random,)),
+}

@@ -132,7 +132,13 @@ class Runner:
     """
 
     def __init__(
-        self, engine: Engine | bytes | str | os.PathLike[str], *, scratch: str | Scratch = "own", device: int = 0, debug_sync: bool = False, gpu_allocator: Any = None
+        self,
+        engine: Engine | bytes | str | os.PathLike[str],
+        *,
+        scratch: str | Scratch = "own",
+        device: int = 0,
+        debug_sync: bool = False,
+        gpu_allocator: Any = None,
     ) -> None:
         """Load the engine."""
         if not isinstance(scratch, Scratch) and scratch not in {"own", "shared"}:
@@ -216,7 +222,10 @@ class Context:
         with tensorrt.listen(quiet=True) as heard:
             self.context: Any = runner.engine.create_execution_context(strategies.USER_MANAGED if runner.scratch is not None else strategies.STATIC)
         if self.context is None:
-            raise TensorRTError(f"TensorRT makes no execution context: {first_error(heard.errors)}", fix="free device memory, or share scratch memory: scratch='shared'")
+            raise TensorRTError(
+                f"TensorRT makes no execution context: {first_error(heard.errors)}",
+                fix="free device memory, or share scratch memory: scratch='shared'",
+            )
         self.context.error_recorder = self.recorder
         if runner.debug_sync:
             self.context.debug_sync = True
@@ -235,7 +244,10 @@ class Context:
             TensorRTError: another thread than the one that made the context calls it.
         """
         if threading.get_ident() != self.thread:
-            raise TensorRTError("an execution context is used by another thread than the one that made it", fix="call the Runner: it gives each thread a context of its own")
+            raise TensorRTError(
+                "an execution context is used by another thread than the one that made it",
+                fix="call the Runner: it gives each thread a context of its own",
+            )
         cuda.use(self.runner.device)
         self.recorder.errors.clear()  # type: ignore[attr-defined]
         arrays = self._checked(feeds)
@@ -375,4 +387,3 @@ def numpy_type(kind: Any) -> np.dtype[Any]:
     if name is None:
         raise TensorRTError(f"arrays have no type for TensorRT's {kind.name}")
     return dtypes.BY_NAME[name].numpy
-

@@ -45,8 +45,8 @@ class Session:
                 raise TensorRTError(f"TensorRT cannot make a builder: {first_error(heard.errors)}") from failed
         if gpu_allocator is not None:
             self.builder.gpu_allocator = gpu_allocator
-        self.network: Any = self.builder.create_network(0)
-        self.config: Any = self.builder.create_builder_config()
+        self.network: trt.INetworkDefinition = self.builder.create_network(0)
+        self.config: trt.IBuilderConfig = self.builder.create_builder_config()
         if self.monitor is not None:
             self.config.progress_monitor = self.monitor
         self.parser: Any = None
@@ -61,8 +61,8 @@ class Session:
 
     def close(self) -> None:
         """Let go of everything, the builder's own objects before it and what it points at after it."""
-        self.parser = self.network = self.config = None
-        self.builder = None
+        self.parser = self.network = self.config = None  # type: ignore[assignment]
+        self.builder = None  # type: ignore[assignment]
         self.keep.clear()
         self.monitor = self.gpu_allocator = None
         self.recorder = None  # type: ignore[assignment]

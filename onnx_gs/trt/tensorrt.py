@@ -24,7 +24,22 @@ if TYPE_CHECKING:
 
     import tensorrt_rtx as trt
 
-__all__ = ["Library", "Messages", "clean", "cuda_missing", "installed", "listen", "logger", "make_monitor", "make_output_allocator", "make_recorder", "make_writer", "member", "require", "trt"]
+__all__ = [
+    "Library",
+    "Messages",
+    "clean",
+    "cuda_missing",
+    "installed",
+    "listen",
+    "logger",
+    "make_monitor",
+    "make_output_allocator",
+    "make_recorder",
+    "make_writer",
+    "member",
+    "require",
+    "trt",
+]
 
 LOGGER = logging.getLogger("onnx_gs.tensorrt")
 
@@ -161,7 +176,12 @@ def clean(text: str) -> str:
 
 def cuda_missing(texts: list[str]) -> bool:
     """Say whether messages mean that the CUDA driver, or a GPU, is missing."""
-    return any(re.search(r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization failure|cuInit|error code: 35|Cuda Runtime \(", t) for t in texts)
+    return any(
+        re.search(
+            r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization failure|cuInit|error code: 35|Cuda Runtime \(", t
+        )
+        for t in texts
+    )
 
 
 @dataclass
