@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_gs.analysis import constness
 from onnx_gs.ir import dtypes
-from onnx_gs.ir.shapes import is_static_dim
+from onnx_gs.ir.shapes import is_static, is_static_dim, volume
 from onnx_gs.ops import traits
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 #: Moves of data that cannot fail once their inputs have the shapes that inference accepted.
 _SAFE_MOVES = frozenset({"Identity", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Slice", "Shape", "Size", "Constant", "Cast", "Expand"})
+_SMALL = 1 << 16
 _NEEDS_CONSTANT = {"Unsqueeze": 1, "Squeeze": 1, "Expand": 1}
 
 
@@ -45,6 +46,8 @@ def hazard(node: Node, opset: int) -> str:
         return "'Slice' with computed axes may fail"
     if node.op in _SAFE_MOVES or node.op in traits.ELEMENTWISE:
         return ""
+    if node.op.startswith("Reduce") and _small_reduce(node):
+        return ""
     return f"'{node.op}' is costly" if node.op in traits.REDUCING else f"'{node.op}' may fail or is costly"
 
 
@@ -67,3 +70,11 @@ def _gather(node: Node) -> str:
     if index.size and (int(index.min()) < -size or int(index.max()) >= size):
         return "'Gather' is out of range"
     return ""
+
+
+def _small_reduce(node: Node) -> bool:
+    """Say whether a reduction goes over few elements, and some, along axes that are known."""
+    shape = node.inputs[0].shape
+    if not is_static(shape) or not 0 < volume(shape) <= _SMALL:
+        return False
+    return len(node.inputs) < 2 or not node.inputs[1].name or constness.is_constant(node.inputs[1])

@@ -64,7 +64,7 @@ def _pairs(node: Node) -> list[tuple[Node, Node]]:
         if any(id(t) in local and i not in shared for t, i in zip(n.inputs, inputs)):
             return None
         attributes = attribute_key(n)
-        return None if attributes is None or not _movable(n) else (n.op, n.overload, attributes, tuple(_input_key(t, i) for t, i in zip(n.inputs, inputs)))
+        return None if attributes is None or not _movable(n) else (n.op, n.overload, attributes, tuple(input_key(t, i) for t, i in zip(n.inputs, inputs)))
 
     # The nodes of a branch are in order, so each is ready once those it reads were paired: go through both in step, by rounds.
     left, right = list(then.nodes), list(other.nodes)
@@ -92,7 +92,7 @@ def _pairs(node: Node) -> list[tuple[Node, Node]]:
         right = [n for n in right if id(n) not in matched]
 
 
-def _input_key(t: Tensor, identity: int) -> Any:
+def input_key(t: Tensor, identity: int) -> Any:
     """Small weights count by value: each branch has its own of them."""
     if isinstance(t, Constant) and t.nbytes <= _LARGEST_KEY and t.dtype != np.dtype(object) and t.export_dtype == t.dtype:
         values = np.ascontiguousarray(t.values)

@@ -25,6 +25,7 @@ from onnx_gs.passes.lower_scan import LowerScan
 from onnx_gs.passes.lower_sequence import LowerSequence
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.normalize_loop import NormalizeLoop
+from onnx_gs.passes.share_outer import ShareOuter
 from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.slice_by_counter import SliceByCounter
 from onnx_gs.passes.unroll_loop import UnrollLoop
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir import Node
 
 _WANTED = traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL
-_FOLDING = ("fold-constants", "fold-shape-values", "fold-targets", "eliminate-identity", "share-subexpressions", "cleanup")
+_FOLDING = ("fold-constants", "fold-shape-values", "fold-targets", "eliminate-identity", "eliminate-casts", "share-subexpressions", "cleanup")
 _MOST_ROUNDS = 100
 
 
@@ -146,7 +147,7 @@ class LowerControlFlow(Pass):
     def _last(self) -> list[Pass]:
         """List the passes for what stays, and for what nothing else would decide any more."""
         choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
-        return [HoistCommon(), *choosing, HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
+        return [HoistCommon(), ShareOuter(), *choosing, HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
 
 
 def _has_control_flow(graph: Graph) -> bool:
