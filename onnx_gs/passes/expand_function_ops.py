@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from onnx_gs.analysis import shape_inference
 from onnx_gs.ir import edit, walk
 from onnx_gs.ir.instantiate import Body
 from onnx_gs.ops import function_bodies, schema
@@ -14,6 +15,9 @@ from onnx_gs.passes.inline_functions import splice, version_clash
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
     from onnx_gs.passes.base import Report
+
+
+_MOST_LEVELS = 8  # bodies inside bodies; the specification has three
 
 
 @dataclass(frozen=True)
@@ -45,23 +49,26 @@ class ExpandFunctionOps(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Expand in the graph, its bodies and the functions of its model."""
         wanted = {*self.ops, *self.only_extra_outputs}
-        if not wanted:
-            return
-        kind = type(graph)
-        for root in [graph, *graph.functions]:
-            pending = [(owner, node) for owner, node in walk.nodes(root) if node.is_onnx and node.op in wanted]
-            if not pending:
-                continue
-            edit.rename_apart(root)
-            pending.reverse()
-            with edit.Editor(root) as editor:
-                while pending:
-                    owner, node = pending.pop()
-                    if node.op in self.ops or any(editor.is_used(t) for t in node.outputs[1:] if t.name):
-                        for new in _expand(editor, root, owner, node, kind, report):
-                            if new.is_onnx and new.op in wanted:
-                                pending.append((owner, new))
-                            pending.extend((g, n) for g in walk.nested(new) for n in g.nodes if n.is_onnx and n.op in wanted)
+        declined: set[int] = set()
+        for _ in range(_MOST_LEVELS):
+            if not any(self._run_once(root, type(graph), wanted, declined, report) for root in [graph, *graph.functions]):
+                break
+            shape_inference.infer(graph)  # bodies inside may depend on the types of what is new
+
+    def _run_once(self, root: Graph, kind: type[Graph], wanted: set[str], declined: set[int], report: Report) -> bool:
+        """Expand the nodes that are there now; say whether any was."""
+        present = [(owner, node) for owner, node in walk.nodes(root) if node.is_onnx and node.op in wanted and id(node) not in declined]
+        if not present:
+            return False
+        edit.rename_apart(root)
+        before = report.changed
+        with edit.Editor(root) as editor:
+            for owner, node in present:
+                if node.op not in self.ops and not any(editor.is_used(t) for t in node.outputs[1:] if t.name):
+                    continue
+                if not _expand(editor, root, owner, node, kind, report):
+                    declined.add(id(node))
+        return report.changed > before
 
 
 def _expand(editor: edit.Editor, root: Graph, owner: Graph, node: Node, kind: type[Graph], report: Report) -> list[Node]:

@@ -170,10 +170,38 @@ def version_clash(root: Graph, functions: dict[Key, Function], function: Functio
         if version is None or present is None or version == present:
             continue
         a, b = schema.find(node.op, version, domain), schema.find(node.op, present, domain)
-        if a is None or b is None or a.since_version != b.since_version:
+        if a is None or b is None or not _means_the_same(node, a, b):
             shown = domain or "ai.onnx"
             return f"function '{function.name}' uses {shown}::{node.op} of version {version}, the model imports version {present}"
     return None
+
+
+#: Operators whose meaning, or the meaning of an attribute's value, changed between versions of one signature.
+_CHANGED = frozenset({"GridSample", "Resize", "Split", "Upsample"})
+
+
+def _means_the_same(node: Node, old: schema.Schema, new: schema.Schema) -> bool:
+    """Say whether a node computes the same by two definitions of its operator: what it gives and leaves out is in both, with equal defaults."""
+    if old.since_version == new.since_version:
+        return True
+    if node.op in _CHANGED or new.is_deprecated or not new.min_inputs <= len(node.inputs) <= new.max_inputs or len(node.outputs) > new.max_outputs:
+        return False
+    inputs = [(old.input(k), new.input(k)) for k in range(len(node.inputs))]
+    outputs = [(old.output(k), new.output(k)) for k in range(len(node.outputs))]
+    if any(a is None or b is None or a.name != b.name for a, b in (*inputs, *outputs)):
+        return False
+    if any(a is not None and b is not None and not a.types <= b.types for a, b in inputs):
+        return False
+    for name in node.attrs:
+        a, b = old.attributes.get(name), new.attributes.get(name)
+        if a is None or b is None or a.type != b.type:
+            return False
+    absent = [name for name in old.attributes if name not in node.attrs]
+    if any(name not in new.attributes and old.attributes[name].default is not None for name in absent):
+        return False
+    return not any(
+        name in new.attributes and new.attributes[name].default != old.attributes[name].default for name in absent
+    ) and not any(a.is_required for name, a in new.attributes.items() if name not in node.attrs)
 
 
 def splice(editor: edit.Editor, root: Graph, owner: Graph, call: Node, function: Function, template: Body) -> list[Node]:
