@@ -107,4 +107,5 @@ def _array(known: dtypes.DataType, shape: Sequence[int], rng: np.random.Generato
         return np.asarray(rng.integers(max(low, 0) if known.kind == "uint" else low, high, shape)).astype(known.numpy)
     if known.kind == "complex":
         return np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(known.numpy)
-    return np.asarray(rng.standard_normal(shape)).astype(np.float32).astype(known.numpy)
+    drawn = np.asarray(rng.standard_normal(shape)).astype(np.float32)
+    return (np.abs(drawn) if known is dtypes.FLOAT8E8M0 else drawn).astype(known.numpy)  # a scale has no sign

@@ -1,0 +1,57 @@
+"""Verification: both graphs run on several inputs; what differs is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.evaluate.verify import require_same, verify
+from tests.support.rewrites import parse
+
+TEXT = "g (float[n] x) => (float[n] y, float[n] z) {{ y = Neg (x) z = {} (y) }}"
+
+
+def test_same():
+    found = verify(parse(TEXT.format("Exp")), parse(TEXT.format("Exp")))
+    assert found.same
+    assert found.ran == 3
+    assert found.as_dict() == {"result": "same", "runs": 3, "skipped": [], "outputs": {}}
+
+
+def test_the_output_that_differs_is_named():
+    found = verify(parse(TEXT.format("Exp")), parse(TEXT.format("Abs")))
+    assert list(found.outputs) == ["z"]
+    assert found.result == "different"
+    assert "output 'z' differs" in str(found)
+    with pytest.raises(gs.VerificationError, match="output 'z'"):
+        require_same(parse(TEXT.format("Exp")), parse(TEXT.format("Abs")))
+
+
+def test_tolerances():
+    a, b = (parse(f"g (float[n] x) => (float[n] y) <float[1] k = {{{k}}}> {{ y = Mul (x, k) }}") for k in (1.0, 1.000001))
+    assert not verify(a, b).same
+    found = verify(a, b, relative=1e-4)
+    assert found.same
+    assert 0 < found.worst < 1e-4
+
+
+def test_sizes_that_only_one_graph_takes_are_found():
+    fixed = parse("g (float[n] x) => (float[n] y) <float[2] k = {0, 0}> { y = Add (x, k) }")
+    free = parse("g (float[n] x) => (float[n] y) <float[1] k = {0}> { y = Add (x, k) }")
+    assert verify(free, fixed).result == "different"
+    assert verify(fixed, free).skipped
+    assert verify(fixed, free).same
+    assert verify(fixed, free, dims={"n": 3}).result == "not run"
+
+
+def test_a_graph_that_no_longer_loads_is_different():
+    broken = parse(TEXT.format("Exp"))
+    broken.nodes[1].op = "NoSuchOp"
+    assert "no longer be loaded" in str(verify(parse(TEXT.format("Exp")), broken))
+
+
+def test_inputs_may_be_given():
+    a, b = parse(TEXT.format("Abs")), parse(TEXT.format("Neg"))
+    assert verify(a, b, feeds=[{"x": np.float32([-1, -2])}]).result == "different"
+    assert verify(a, b, feeds=[{"x": np.float32([1, 2])}]).result == "same"
