@@ -226,8 +226,22 @@ class _Widen(_Change):
             node.attrs["to"] = self.dtype.number
         narrow_source = node.op == "Cast" and self.work.facts.dtype(node.inputs[0]) is dtypes.BOOL
         self.replaced(node)
-        if (node.op in WRAPS or node.op == "Cast") and made and not narrow_source:
+        if node.op == "MaxPool":
+            self._as_float(owner, node)
+        elif (node.op in WRAPS or node.op == "Cast") and made and not narrow_source:
             self._wrap(owner, node)
+
+    def _as_float(self, owner: Graph, node: Node) -> None:
+        """Let a node that takes no int32 compute in float32, which holds all the values."""
+        out = node.outputs[0]
+        before = self.emitter(node.inputs[0].name)
+        node.inputs[0] = before.cast(node.inputs[0], dtypes.FLOAT)
+        self.edit.insert_before(owner, node, before.nodes)
+        node.outputs[0] = Variable(self.edit.names.fresh(f"{out.name}_float"), np.float32, out.shape)
+        after = self.emitter(out.name)
+        after.cast(node.outputs[0], self.dtype)
+        after.nodes[0].outputs = [out]
+        self.edit.insert_after(owner, node, after.nodes)
 
     def _wrap(self, owner: Graph, node: Node) -> None:
         """Bring the result of a node back into the range of the narrow type."""
