@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from onnx_gs.ir import walk
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node
+from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.synchronized_list import edge_log
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
@@ -175,7 +176,12 @@ class Editor:
 
     def _return_instead(self, graph: Graph, old: Tensor, new: Tensor) -> None:
         """Let a body return ``new`` where it returned ``old``."""
-        local = self.home(new) is graph or (isinstance(new, Constant) and all(self.holder.get(id(n)) is graph for n in new._outputs))
+        if isinstance(new, Variable) and new.shape is None and new.type == "tensor_type" and old.shape is not None:
+            new.shape = [d if is_static_dim(d) else None for d in old.shape]  # symbols of a body mean nothing outside
+        _fill_type(new, old)  # a body's outputs have to be typed: runtimes size what a loop without a trip gives by them
+        # (A formal input is not returned as it is either: ONNX Runtime leaves such an output of a Scan unwritten.)
+        made_here = self.home(new) is graph and self._formal.get(id(new)) is not graph
+        local = made_here or (isinstance(new, Constant) and all(self.holder.get(id(n)) is graph for n in new._outputs))
         if not local or any(t is new for t in graph.outputs):
             stand_in = Variable(self.names.fresh(old.name), old.dtype, old.shape)
             stand_in.value_type = old.value_type if isinstance(old, Variable) else stand_in.value_type
@@ -320,11 +326,15 @@ class Editor:
 
 
 def _fill_type(kept: Tensor, source: Tensor) -> None:
-    if isinstance(kept, Variable):
-        if kept.dtype is None and kept.type == "tensor_type":
+    if isinstance(kept, Variable) and kept.type == "tensor_type":
+        if kept.dtype is None:
             kept.dtype = source.dtype
-        if kept.shape is None and kept.type == "tensor_type":
+        if kept.shape is None:
             kept.shape = source.shape
+        elif source.shape is not None and len(source.shape) == len(kept.shape):
+            better = [b if is_static_dim(b) and not is_static_dim(a) else a for a, b in zip(kept.shape, source.shape)]
+            if any(a is not b for a, b in zip(better, kept.shape)):
+                kept.shape = better
 
 
 def move_consumers(old: Tensor, new: Tensor) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_gs.ir import walk
 from onnx_gs.ir.copying import Twins, _copy_nodes
+from onnx_gs.ir.tensor import Constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ class Body:
             self._local.update(id(t) for t in g.inputs)
             for node in g.nodes:
                 self._local.update(id(t) for t in node._outputs)
+            if g is not body:  # a weight that an inner body returns has to be that body's own, so each copy gets one
+                self._local.update(id(t) for t in g.outputs if isinstance(t, Constant))
 
     def instantiate(self, bind: Sequence[Tensor], names: Names) -> tuple[list[Node], list[Tensor]]:
         """Copy the body's nodes with its inputs bound.
