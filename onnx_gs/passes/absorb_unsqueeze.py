@@ -39,6 +39,8 @@ class AbsorbUnsqueeze(NodePass):
         inner = work.producer(x, *_REDUCTIONS, *(("Gather",) if node.op == "Unsqueeze" else ()))
         if inner is None or not work.is_private(x) or work.edit.holder.get(id(inner)) is not owner:
             return
+        if inner.op != "Gather" and work.rounds(node._outputs[0], x):
+            return
         rank = work.facts.rank(inner._inputs[0])
         axes = _axes(work, node)
         if rank is None or axes is None:

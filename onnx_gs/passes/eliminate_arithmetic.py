@@ -41,7 +41,7 @@ class EliminateArithmetic(NodePass):
                 continue
             if not _keeps_shape(work, node, operand, other) or not self._is_neutral(node.op, operand):
                 continue
-            if work.bypass(owner, node, other, f"the other operand is {'0' if node.op in {'Add', 'Sub'} else 'neutral'}"):
+            if work.bypass(owner, node, other, f"the other operand is {'0' if node.op in {'Add', 'Sub'} else 'neutral'}", computes=True):
                 return
 
     def _is_neutral(self, op: str, operand: Constant) -> bool:

@@ -12,6 +12,7 @@ from onnx_gs.ir import walk
 from onnx_gs.ir.edit import Editor
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.tensor import Constant, Tensor
+from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass, Report
 
 if TYPE_CHECKING:
@@ -114,9 +115,31 @@ class Work:
 
     # -- editing ----------------------------------------------------------------------------------
 
-    def bypass(self, owner: Graph, node: Node, tensor: Tensor, what: str = "") -> bool:
-        """Let what reads a node's first output read ``tensor``; the node goes. False, and nothing changed, where that is not possible."""
+    def rounds(self, y: Tensor, x: Tensor) -> bool:
+        """Say whether a node that moves ``x`` to ``y`` makes a runtime round.
+
+        ONNX Runtime computes in float32 what it has no 16-bit kernel for, and rounds only where a value passes a node that moves it as it is: between two
+        nodes that compute, such a node is not without effect.
+        """
+        dtype = self.facts.dtype(y)
+        if dtype is None or dtype.bits != 16 or dtype.kind != "float":
+            return False
+        return bool(x._inputs) and not _moves(x._inputs[0]) and any(not _moves(reader) for reader in y._outputs)
+
+    def bypass(self, owner: Graph, node: Node, tensor: Tensor, what: str = "", *, computes: bool = False) -> bool:
+        """Let what reads a node's first output read ``tensor``; the node goes. False, and nothing changed, where that is not possible.
+
+        Args:
+            owner: the graph that holds the node.
+            node: the node.
+            tensor: what holds the same values.
+            what: for the report.
+            computes: whether the node is one that computes, so that it never made a runtime round by itself.
+        """
         if not self.can_replace(node._outputs[0], tensor):
+            return False
+        if not computes and self.rounds(node._outputs[0], tensor):
+            self.report.decline(owner, node, "between two 16-bit computations it makes a runtime round")
             return False
         self.report.rewrote(owner, node, what)
         self.edit.bypass(owner, node, tensor)
@@ -129,6 +152,10 @@ class Work:
     def int64(self, wish: str, values: Sequence[int]) -> Constant:
         """Make a vector of integers under a fresh name."""
         return self.constant(wish, np.array(values, dtype=np.int64))
+
+
+def _moves(node: Node) -> bool:
+    return node.domain in ONNX_DOMAINS and (node.op in traits.MOVEMENT or node.op in {"Cast", "Where", "Constant"})
 
 
 def works(graph: Graph, report: Report) -> list[Work]:
