@@ -55,7 +55,7 @@ def kind_of(attribute: Any) -> int:
 
 
 def python_type(kind: int) -> Any:
-    """Give the Python-side type of an attribute type's values: ``float``, ``List[int]``, ``Tensor``, …"""
+    """Give the Python-side type of an attribute type's values: ``float``, ``List[int]``, ``Tensor`` and so on."""
     return _PYTHON_TYPES.get(kind, kind)
 
 
@@ -77,7 +77,7 @@ def onnx_type(wanted: Any) -> int:
     for kind, known in _PYTHON_TYPES.items():
         if (kind in LISTS) != plural or not isinstance(item, type):
             continue
-        known = typing.get_args(known)[0] if plural else known  # noqa: PLW2901 - the item's type
+        known = typing.get_args(known)[0] if plural else known
         if item is known or issubclass(item, known):
             return int(kind)
         if (known is int and issubclass(item, np.integer)) or (known is float and issubclass(item, np.floating)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,8 @@ from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data, types
 from onnx_gs.io.importer import DEFAULTS_SINCE
 from onnx_gs.io.writer import Payload
-from onnx_gs.ir import dtypes, scopes, walk
-from onnx_gs.ir import tensor as _tensor
+from onnx_gs.ir import dtypes, scopes, tensor as _tensor, walk
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.function import Function
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.show import graph_label
@@ -29,8 +28,9 @@ from onnx_gs.ir.tensor import Constant, Tensor, Variable
 from onnx_gs.ir.values import LazyValues, SparseValues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
 
@@ -62,7 +62,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
         >>> export_onnx(Graph([Node("Abs", inputs=[x], outputs=[y])], [x], [y])).graph.node[0].op_type
         'Abs'
     """
-    with collector_paused():
+    with collector_paused(), _text_only():
         return Exporter(check=do_type_check).model(graph, kwargs)
 
 
@@ -84,9 +84,18 @@ def export_skeleton(
     """
     payloads: list[Payload] = []
     exporter = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from, keep_places=keep_places)
-    with collector_paused():
+    with collector_paused(), _text_only():
         model = exporter.model(graph, kwargs)
     return model, payloads
+
+
+@contextmanager
+def _text_only() -> Iterator[None]:
+    """Turn protobuf's complaint about text that is no UTF-8 into ours."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise GraphError(f"a name in the graph is no UTF-8 text: {error}", fix="rename it") from error
 
 
 def put(message: Any, field: str, value: Any) -> None:
@@ -383,7 +392,8 @@ class Exporter:
     def _quantization(self, graph: Graph, target: Any) -> None:
         assert graph._record is not None
         present = {id(t) for t in self._scopes[-1].values()}
-        renamed = {tensor_data.name_of(t._values._source): t._name for t in graph._record.initializers if isinstance(t._values, LazyValues)}
+        weights = [(t, t.lazy) for t in graph._record.initializers if isinstance(t, Constant)]
+        renamed = {tensor_data.name_of(lazy._source): t._name for t, lazy in weights if lazy is not None}
         for note, t in graph._record.quantization:
             if t is not None and id(t) not in present:
                 continue

@@ -45,6 +45,8 @@ def locate(tensor: onnx.TensorProto, base_dir: str | None) -> Region:
     where = f"tensor '{tensor.name}'"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
+    if not isinstance(location, str):  # what protobuf gives where text is no UTF-8
+        raise ModelFileError(f"external data has location {location!r:.80}, which is no UTF-8 text", where=where)
     if not location:
         raise ModelFileError("external data without a location", where=where, fix="the model is damaged; export it again")
     wanted = stored_bytes(tensor)

@@ -91,7 +91,14 @@ def import_model(
         copied.CopyFrom(model_proto)
         model_proto = copied
     with collector_paused():
-        return _Importer(graph_type, function_type, base_dir, source_file).model(model_proto)
+        try:
+            return _Importer(graph_type, function_type, base_dir, source_file).model(model_proto)
+        except UnicodeDecodeError as error:
+            raise _not_text(str(error)) from error
+
+
+def _not_text(what: object) -> GraphError:
+    return GraphError(f"a name in the model is no UTF-8 text: {what!r:.80}", fix="the model is damaged; export it again")
 
 
 class Importer:
@@ -331,7 +338,7 @@ class Importer:
             if in_files:
                 region = self.region(stored)
                 if region is not None:
-                    tensor._values = LazyValues(stored, region)
+                    tensor._values = LazyValues(stored, region)  # type: ignore[assignment]
             links = tensor._outputs = new_list(SynchronizedList)
             links.parent_obj = tensor
             links.field_name = "outputs"
@@ -354,6 +361,8 @@ class Importer:
         except GraphError as error:
             error.where = error.where or f"{'function' if isinstance(graph, Function) else 'graph'} '{graph.name}'"
             raise
+        if bytes in set(map(type, local)):  # what protobuf gives where text is no UTF-8
+            raise _not_text(next(name for name in local if isinstance(name, bytes)))
         scopes = (*outer, local)
         for node in waiting:
             node._attrs = self.attributes(node._source, scopes)
@@ -425,6 +434,8 @@ _plain: dict[str, bool] = {}
 def _is_plain(op: str) -> bool:
     known = _plain.get(op)
     if known is None:
+        if not isinstance(op, str):
+            raise _not_text(op)
         kinds = onnx.defs.OpSchema.AttrType
         held = {kinds.GRAPH, kinds.GRAPHS, kinds.TENSOR, kinds.TENSORS, kinds.SPARSE_TENSOR, kinds.SPARSE_TENSORS}
         known = _plain[op] = onnx.defs.has(op) and not any(a.type in held for a in onnx.defs.get_schema(op).attributes.values())
@@ -448,9 +459,8 @@ def variable(name: str, message: Any = None) -> Variable:
     new._outputs = linked(new, "outputs")
     new._values = None
     new._source = message
-    new._dtype = new._shape = new._type = None if message is None else _UNREAD
-    if message is None:
-        new._type = "tensor_type"
+    new._dtype = new._shape = None if message is None else _UNREAD
+    new._type = "tensor_type" if message is None else _UNREAD
     return new
 
 

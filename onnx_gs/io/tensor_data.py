@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from onnx_gs.errors import GraphError, GraphTypeError, UnsupportedTypeError
-from onnx_gs.ir import dtypes
 from onnx_gs.io import types
+from onnx_gs.ir import dtypes
 
 if TYPE_CHECKING:
     from onnx_gs.ir.dtypes import DataType
@@ -30,6 +30,7 @@ _FIELDS: dict[DataType, str] = {
     dtypes.UINT64: "uint64_data",
     dtypes.STRING: "string_data",
 }
+_WIDE: dict[str, Any] = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
 _LITTLE = sys.byteorder == "little"
 
@@ -113,7 +114,7 @@ def pack(values: Array, known: DataType) -> bytes:
     if known.bits % 8 == 0:
         return (flat if _LITTLE or flat.dtype.itemsize == 1 else flat.byteswap()).tobytes()
     bits = flat.view(np.uint8) & ((1 << known.bits) - 1)
-    if known.bits == 6:  # noqa: PLR2004 - four elements in three bytes
+    if known.bits == 6:
         wide = np.zeros(-(-bits.size // 4) * 4, np.uint32)
         wide[: bits.size] = bits
         words = wide[0::4] | (wide[1::4] << 6) | (wide[2::4] << 12) | (wide[3::4] << 18)
@@ -135,7 +136,7 @@ def _from_bytes(proto: Any, stored: Array, known: DataType, shape: tuple[int, ..
         found = unpack(stored, known, count)
         found.flags.writeable = False
         return found.reshape(shape)
-    found = stored.view(known.numpy if _LITTLE or known.bits == 8 else known.numpy.newbyteorder("<"))  # noqa: PLR2004 - bits of a byte
+    found = stored.view(known.numpy if _LITTLE or known.bits == 8 else known.numpy.newbyteorder("<"))
     if not found.dtype.isnative:
         found = found.astype(known.numpy)
         found.flags.writeable = False
@@ -145,10 +146,9 @@ def _from_bytes(proto: Any, stored: Array, known: DataType, shape: tuple[int, ..
 def _from_fields(proto: Any, known: DataType, shape: tuple[int, ...], count: int) -> Array:
     field = _FIELDS.get(known, "int32_data")
     items = getattr(proto, field)
-    if known.bits and known.bits < 8:  # noqa: PLR2004 - bits of a byte: one stored item is one packed byte
+    need = count * 2 if known.kind == "complex" else count
+    if known.bits and known.bits < 8:
         need = known.nbytes(count)
-    else:
-        need = count * 2 if known.kind == "complex" else count
     if len(items) != need:
         raise _wrong_size(proto, f"field '{field}'", len(items), need)
     if known is dtypes.STRING:
@@ -159,13 +159,13 @@ def _from_fields(proto: Any, known: DataType, shape: tuple[int, ...], count: int
         parts = np.fromiter(items, np.float32 if known is dtypes.COMPLEX64 else np.float64, need)
         return parts.view(known.numpy).reshape(shape)
     if field != "int32_data":
-        wide = np.fromiter(items, {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}[field], need)
+        wide = np.fromiter(items, _WIDE[field], need)
         return wide.astype(known.numpy, copy=False).reshape(shape)
     whole = np.fromiter(items, np.int32, need)
-    if known.bits < 8:  # noqa: PLR2004 - bits of a byte
+    if known.bits < 8:
         return unpack(whole.astype(np.uint8), known, count).reshape(shape)
     if known.kind == "float":  # the bits of a short float
-        return whole.astype(np.uint8 if known.bits == 8 else np.uint16).view(known.numpy).reshape(shape)  # noqa: PLR2004 - bits of a byte
+        return whole.astype(np.uint8 if known.bits == 8 else np.uint16).view(known.numpy).reshape(shape)
     return whole.astype(known.numpy).reshape(shape)
 
 
@@ -217,10 +217,7 @@ def _load_sparse(proto: Any, region: Any) -> Array:
     values = load(proto.values, values_at).reshape(-1)
     if proto.indices.data_type not in {0, dtypes.INT64.number}:
         raise GraphError(f"indices of a sparse tensor have type {proto.indices.data_type}, not INT64", where=where)
-    if proto.HasField("indices"):
-        indices = load(proto.indices, indices_at)
-    else:
-        indices = np.zeros(0, np.int64)
+    indices = load(proto.indices, indices_at) if proto.HasField("indices") else np.zeros(0, np.int64)
     layout = indices.shape
     if layout not in {(stored,), (stored, len(shape))}:
         wanted = f"[{stored}] or [{stored}, {len(shape)}]"
@@ -327,14 +324,15 @@ def cast(values: Array, wanted: DataType, name: str = "") -> Array:
         values = values.astype(np.float32 if held.kind == "float" else np.int64 if held.kind == "int" else np.uint64)
     with np.errstate(all="ignore"):
         if wanted is dtypes.BOOL:
-            return np.not_equal(values, 0)
+            return np.not_equal(values, 0).astype(np.bool_)
         if wanted is dtypes.FLOAT8E8M0:
             return _to_scale(values)
-        if wanted.kind == "float" and wanted.bits <= 8:  # noqa: PLR2004 - bits of a byte
+        if wanted.kind == "float" and wanted.bits <= 8:
             info = ml_dtypes.finfo(wanted.numpy)
-            values = values.astype(np.float64) if values.dtype.itemsize == 8 else values.astype(np.float32)  # noqa: PLR2004 - bytes of int64, double
-            return np.clip(values, values.dtype.type(info.min), values.dtype.type(info.max)).astype(wanted.numpy)
-        if wanted.kind in {"int", "uint"} and wanted.bits < 8:  # noqa: PLR2004 - bits of a byte
+            values = values.astype(np.float64) if values.dtype.itemsize == 8 else values.astype(np.float32)
+            truth: Array = np.not_equal(values, 0).astype(np.bool_)
+            return truth
+        if wanted.kind in {"int", "uint"} and wanted.bits < 8:
             return _to_few_bits(values, wanted)
         return values.astype(wanted.numpy)
 
@@ -349,8 +347,8 @@ def _to_scale(values: Array) -> Array:
     """Round up to a power of two, saturating: the exponent of a float32 is the value."""
     bits = np.ascontiguousarray(values.astype(np.float32)).view(np.uint32)
     exponent = ((bits >> 23) & 0xFF).astype(np.uint16)
-    up = ((bits & 0x7FFFFF) > 0) & (exponent < 0xFE)  # noqa: PLR2004 - the largest finite exponent
-    return np.where(exponent == 0xFF, 0xFF, exponent + up).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)  # noqa: PLR2004 - NaN
+    up = ((bits & 0x7FFFFF) > 0) & (exponent < 0xFE)
+    return np.where(exponent == 0xFF, 0xFF, exponent + up).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
 
 
 def encode(values: Array, name: str, export_dtype: Any = None) -> onnx.TensorProto:
@@ -397,10 +395,10 @@ def whole(proto: Any, region: Any) -> Any:
     copied = type(proto)()
     copied.CopyFrom(proto)
     if is_sparse(proto):
-        parts = (copied.values, copied.indices)
-        regions = region if isinstance(region, tuple) else (region, None)
+        parts = [copied.values, copied.indices]
+        regions = list(region) if isinstance(region, tuple) else [region, None]
     else:
-        parts, regions = (copied,), (region,)
+        parts, regions = [copied], [region]
     for part, stored in zip(parts, regions):
         if stored is not None:
             bare(part)

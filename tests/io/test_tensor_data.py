@@ -171,7 +171,7 @@ def test_a_type_that_onnx_lacks_raises_when_it_is_asked_for(monkeypatch):
         FLOAT = 1
 
     monkeypatch.setattr(onnx, "TensorProto", Older)
-    with pytest.raises(RuntimeError, match="Current ONNX package does not support INT4. Please upgrade ONNX to the latest version."):
+    with pytest.raises(RuntimeError, match=r"^Current ONNX package does not support INT4\. Please upgrade ONNX to the latest version\.$"):
         dtype_to_onnx(ml_dtypes.int4)
     with pytest.raises(UnsupportedTypeError):
         Constant("w", np.zeros(1, np.float32), export_dtype=ml_dtypes.int4)
