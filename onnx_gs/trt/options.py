@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import GraphValueError, ModelFileError, TensorRTError
-from onnx_gs.trt.tensorrt import installed, member, trt
+from onnx_gs.trt.tensorrt import deprecations_ignored, installed, listen, member, trt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -233,7 +233,10 @@ def load_timing_cache(options: BuildOptions, config: trt.IBuilderConfig) -> Any:
         content = path.read_bytes() if path.exists() else b""
     except OSError as wrong:
         raise ModelFileError(f"timing cache '{path}' cannot be read: {wrong.strerror}") from wrong
-    cache = config.create_timing_cache(content)
-    if cache is None or not config.set_timing_cache(cache, False):
+    with deprecations_ignored(), listen() as heard:
+        cache = config.create_timing_cache(content)
+        taken = cache is not None and config.set_timing_cache(cache, False)
+    # a file that is no cache gives an empty one and a warning; it must not be overwritten on the strength of that
+    if not taken or any("Failed to deserialize timing cache" in text for _, text in heard.lines):
         raise TensorRTError(f"TensorRT does not take the timing cache '{path}'", fix="it was made by another version or on another device: delete it")
     return cache

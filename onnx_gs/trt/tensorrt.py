@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import threading
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -174,14 +175,22 @@ def clean(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+_NO_CUDA = re.compile(
+    r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization failure|cuInit|error code: 35|Cuda Runtime \(|CUDA_SUCCESS"
+)
+
+
 def cuda_missing(texts: list[str]) -> bool:
     """Say whether messages mean that the CUDA driver, or a GPU, is missing."""
-    return any(
-        re.search(
-            r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization failure|cuInit|error code: 35|Cuda Runtime \(", t
-        )
-        for t in texts
-    )
+    return any(_NO_CUDA.search(text) for text in texts)
+
+
+@contextmanager
+def deprecations_ignored() -> Iterator[None]:
+    """Keep the bindings' deprecation warnings of calls that we make knowingly from our callers, who could do nothing about them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 @dataclass
