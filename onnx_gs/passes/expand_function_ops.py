@@ -49,7 +49,10 @@ class ExpandFunctionOps(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Expand in the graph, its bodies and the functions of its model."""
         wanted = {*self.ops, *self.only_extra_outputs}
+        if not any(n.op in wanted and n.is_onnx for _, n in walk.nodes(graph, functions=True)):
+            return
         declined: set[int] = set()
+        shape_inference.infer(graph)  # some bodies depend on the types of inputs
         for _ in range(_MOST_LEVELS):
             if not any(self._run_once(root, type(graph), wanted, declined, report) for root in [graph, *graph.functions]):
                 break

@@ -98,6 +98,8 @@ def _need(work: Work, part: Component) -> str | None:
     if part.dtype is dtypes.INT8:
         if uses_as_number(part):
             return "an int8 constant is used as a number"
+        if any(node.op == "Clip" for _, node in part.nodes.values()):
+            return "Clip of int8"
         return "a zero point other than 0" if any(p is None or p.any() for p in points) else None
     if points:
         return "quantization to uint8"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Operators that TensorRT refuses when an optional output is named, used or not.
 _FEWER_OUTPUTS = ("MaxPool", "LayerNormalization")
+_MATRIX = 2
 
 
 def _arg(case: Case) -> Sequence[Tensor | None] | None:
@@ -53,10 +54,50 @@ def _reduce_bool(case: Case) -> Sequence[Tensor | None] | None:
     return [case.emit.cast(reduced, dtypes.BOOL)]
 
 
+def _vector_matmul(case: Case) -> Sequence[Tensor | None] | None:
+    """A matrix of one row: TensorRT multiplies a vector by a matrix only, not by several."""
+    a, b = case.node.inputs
+    rank = case.rank(b)
+    if case.rank(a) != 1 or rank is None or rank <= _MATRIX:
+        return None
+    row = case.emit.unsqueeze(case.typed(a), [0])
+    out = case.shape(case.node.outputs[0])
+    made = case.emit.op("MatMul", row, b, dtype=a.dtype, shape=None if out is None else [*out[:-1], 1, out[-1]])
+    return [case.emit.squeeze(made, [-2])]
+
+
+def _float_mod(case: Case) -> Sequence[Tensor | None] | None:
+    """The remainder of C, moved to the sign of the divisor: TensorRT has the other one for integers only."""
+    a, b = (case.typed(t) for t in case.node.inputs)
+    dtype = case.dtype(a)
+    if dtype is None or dtype.kind != "float" or case.attribute("fmod"):
+        return None
+    emit = case.emit
+    zero = emit.constant(np.zeros((), dtype.numpy))
+    rest = emit.elementwise("Mod", a, b, fmod=1)
+    signs = [emit.elementwise("Less", t, zero, dtype=np.bool_) for t in (rest, b)]
+    nonzero = emit.elementwise("Not", emit.elementwise("Equal", rest, zero, dtype=np.bool_))
+    wrong = emit.elementwise("And", emit.elementwise("Xor", *signs), nonzero)
+    moved = emit.elementwise("Add", rest, b)
+    return [emit.op("Where", wrong, moved, rest, dtype=dtype, shape=moved.shape)]
+
+
+def _celu(case: Case) -> Sequence[Tensor | None] | None:
+    """float32 in between: TensorRT has no other Celu."""
+    dtype = case.dtype(case.node.inputs[0])
+    if dtype is None or dtype is dtypes.FLOAT:
+        return None
+    wide = case.emit.cast(case.typed(case.node.inputs[0]), dtypes.FLOAT)
+    made = case.emit.op("Celu", wide, dtype=dtypes.FLOAT, shape=wide.shape, **case.node.attrs)
+    return [case.emit.cast(made, dtype)]
+
+
 #: Which rules look at an operator, in order; the first that gives something wins.
 RULES: dict[str, tuple[Rule, ...]] = {
     "ArgMax": (_arg,),
     "ArgMin": (_arg,),
+    "Celu": (_celu,),
+    "Mod": (_float_mod,),
     "Relu": (_relu,),
     "ReduceMax": (_reduce_bool,),
     "ReduceMin": (_reduce_bool,),
@@ -65,6 +106,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **legalize_scatter.RULES,
     **legalize_selection.RULES,
     **legalize_training.RULES,
+    "MatMul": (*legalize_integers.RULES["MatMul"], _vector_matmul),
 }
 
 
@@ -72,7 +114,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 class LegalizeOps(NodePass):
     """Spell operators out that TensorRT lacks, or refuses in this form.
 
-    Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; extra outputs of ``MaxPool``
+    Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; ``Mod`` of floats; extra outputs of ``MaxPool``
                and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a reduction; ``BatchNormalization`` and ``Dropout`` in
                training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise operators; ``MatMulInteger``, ``ConvInteger``.
     Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.

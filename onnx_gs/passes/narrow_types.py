@@ -147,8 +147,6 @@ def _obstacle(node: Node) -> str:
         return f"{node.domain}::{node.op} may need the type"
     if node.op not in KEEPS and node.op not in WRAPS and node.op not in CASTS:
         return f"{node.op} has no rewriting to a wider type"
-    if node.op == "MaxPool" and any(node.attrs.get("pads") or [0]):
-        return "MaxPool with padding, which is the smallest value of the type"
     if node.op in {"ScatterND", "ScatterElements"} and node.attrs.get("reduction", "none") not in {"none", b"none"}:
         return f"{node.op} with a reduction"
     if node.op == "Mod" and node.attrs.get("fmod", 0):

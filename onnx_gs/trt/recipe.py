@@ -15,6 +15,7 @@ from onnx_gs.analysis import shape_inference
 from onnx_gs.passes import catalogue
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
+from onnx_gs.passes.legalize_dtypes import LegalizeDtypes
 from onnx_gs.passes.legalize_ops import LegalizeOps
 from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.passes.simplify import Simplify
@@ -72,6 +73,8 @@ class Prepare(Pass):
 def _chosen(blockers: list[Finding]) -> list[Pass]:
     """Give the passes that the blockers name, in order, set up for them."""
     named = {name for blocker in blockers for name in blocker.passes}
+    if blockers:
+        named |= {LegalizeOps.name, LegalizeDtypes.name}  # they look for more than a finding can name, and only at what TensorRT refuses
     chosen: list[Pass] = []
     for name in LEGALIZERS:
         if name not in named:

@@ -6,7 +6,7 @@ import pytest
 import onnx_gs as gs
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.legalize_ops import LegalizeOps
-from tests.support.rewrites import assert_declines, assert_equal_outputs, assert_rewrites, model
+from tests.support.rewrites import assert_declines, assert_equal_outputs, assert_rewrites, model, run
 
 PASS = LegalizeOps()
 
@@ -230,3 +230,20 @@ def test_dropout_that_drops_nothing():
 
 def test_dropout_that_drops_is_declined():
     assert_declines(PASS, "g (float[3] x) => (float[3] y) <float r = {0.5}, bool t = {1}> { y = Dropout (x, r, t) }", "at random")
+
+
+def test_a_vector_by_several_matrices():
+    assert_equal_outputs(PASS, "g (float[3] a, float[2,3,4] b) => (float[2,4] y) { y = MatMul (a, b) }")
+    assert_declines(PASS, "g (float[3] a, float[3,4] b) => (float[4] y) { y = MatMul (a, b) }", "")
+
+
+def test_mod_of_floats_takes_the_sign_of_the_divisor():
+    text = "g (float[6] a, float[6] b) => (float[6] y) { y = Mod (a, b) }"
+    graph = gs.import_onnx(model(text))
+    PASS(graph)
+    feeds = {"a": np.float32([5.5, -5.5, 5.5, -5.5, 4, 0]), "b": np.float32([2, 2, -2, -2, 2, 3])}
+    assert np.array_equal(run(gs.export_onnx(graph), feeds)[0], np.mod(feeds["a"], feeds["b"]))  # ONNX Runtime has no kernel for the original
+
+
+def test_celu_of_float16_goes_through_float32():
+    assert "Cast" in ops("g (float16[3] x) => (float16[3] y) { y = Celu (x) }")
