@@ -130,10 +130,10 @@ def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
     while pending:
         current = pending.pop()
         for message in (*current.value_info, *current.output):
-            t = tensors.get(message.name)
-            if t is None or id(t) in fixed or t.__class__ is not Variable or id(t) in writer.stand_ins:
+            found = tensors.get(message.name)
+            if found is None or id(found) in fixed or found.__class__ is not Variable or id(found) in writer.stand_ins:
                 continue
-            _write_down(t, message, keep_shape=id(t) in returned)
+            _write_down(found, message, keep_shape=id(found) in returned)
         for node in current.node:
             for attribute in node.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:

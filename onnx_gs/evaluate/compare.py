@@ -90,7 +90,9 @@ def _compare_lists(a: Any, b: Any) -> Difference | None:
 def _told(value: Any) -> str:
     if value is None:
         return "nothing"
-    return f"a sequence of {len(value)}" if isinstance(value, (list, tuple)) else f"a tensor {value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"a sequence of {len(value)}"
+    return f"a tensor {value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else repr(value)
 
 
 def _compare_arrays(x: Array, y: Array, known: dtypes.DataType | None) -> Difference | None:

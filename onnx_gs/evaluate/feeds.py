@@ -58,11 +58,14 @@ def make(
         if given is not None and t.name in given:
             found[t.name] = given[t.name]
             continue
-        found[t.name] = value_of(getattr(t, "value_type", ValueType("tensor_type", t.dtype, t.shape)), t, rng, sizes, variant, (low, high))
+        kind = getattr(t, "value_type", None) or ValueType("tensor_type", t.dtype, t.shape)
+        found[t.name] = value_of(kind, t, rng, sizes, variant, (low, high))
     return found
 
 
-def value_of(kind: ValueType, tensor: Tensor, rng: np.random.Generator, sizes: dict[str, int], variant: int, bounds: tuple[int, int] = (0, 10)) -> Any:
+def value_of(
+    kind: ValueType, tensor: Tensor, rng: np.random.Generator, sizes: dict[str, int], variant: int, bounds: tuple[int, int] = (0, 10)
+) -> Any:
     """Make up a value of a type.
 
     Raises:
@@ -82,7 +85,8 @@ def value_of(kind: ValueType, tensor: Tensor, rng: np.random.Generator, sizes: d
         known = dtypes.find(kind.dtype)
         keys: Sequence[Any] = _WORDS[:2] if known is dtypes.STRING else (0, 1)
         leaf = dtypes.find(kind.element.dtype)
-        return {k: float(rng.standard_normal()) if leaf is None or leaf.kind == "float" else int(rng.integers(*bounds)) for k in keys}
+        floats = leaf is None or leaf.kind == "float"
+        return {k: float(rng.standard_normal()) if floats else int(rng.integers(*bounds)) for k in keys}
     raise EvaluationError(f"input '{tensor.name}' has type {kind}, for which no values can be made up", fix="give a value for it")
 
 

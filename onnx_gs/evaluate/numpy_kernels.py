@@ -7,6 +7,7 @@ element types, older definitions, special values. Then a session has to do it. K
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -16,18 +17,19 @@ from onnx_gs.errors import EvaluationError
 from onnx_gs.ir import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from onnx_gs.ir import Node
 
 Array = np.ndarray[Any, Any]
 Result = list[Array] | None
-Kernel = "Callable[[Node, int, list[Array | None]], Result]"
+Kernel = Callable[["Node", int, "list[Array | None]"], "Result"]
+Types = frozenset["np.dtype[Any]"]
 
-_INTS = frozenset(np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"))
-_FLOATS = frozenset({np.dtype("f4"), np.dtype("f8")})
-_BOOL = np.dtype(bool)
-_KERNELS: dict[str, Any] = {}
+_INTS: Types = frozenset(np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"))
+_FLOATS: Types = frozenset({np.dtype("f4"), np.dtype("f8")})
+_BOOL: np.dtype[Any] = np.dtype(bool)
+_KERNELS: dict[str, Kernel] = {}
 
 
 def handles(op: str) -> bool:
@@ -65,8 +67,8 @@ def evaluate(node: Node, opset: int, inputs: Sequence[Array | None]) -> Result:
     return None if found is None else [np.asarray(x) for x in found]
 
 
-def _kernel(*ops: str) -> Any:
-    def note(function: Any) -> Any:
+def _kernel(*ops: str) -> Callable[[Kernel], Kernel]:
+    def note(function: Kernel) -> Kernel:
         for op in ops:
             _KERNELS[op] = function
         return function
@@ -92,7 +94,7 @@ def _attr_ints(node: Node, name: str) -> list[int] | None:
 def _attr_int(node: Node, name: str, default: int) -> int:
     found = node.attrs.get(name, default)
     if not isinstance(found, (int, np.integer)):
-        raise ValueError("not an integer")
+        raise TypeError("not an integer")
     return int(found)
 
 
@@ -382,13 +384,13 @@ def _cast(node: Node, opset: int, inputs: list[Array | None]) -> Result:
 # -- arithmetic -----------------------------------------------------------------------------------
 
 
-def _same_numbers(inputs: list[Array | None], allowed: frozenset[np.dtype[Any]]) -> list[Array] | None:
+def _same_numbers(inputs: list[Array | None], allowed: Types) -> list[Array] | None:
     if any(x is None for x in inputs) or len({x.dtype for x in inputs if x is not None}) != 1:
         return None
     return inputs if inputs[0].dtype in allowed else None  # type: ignore[union-attr,return-value]
 
 
-def _binary(function: Any, allowed: frozenset[np.dtype[Any]], since: int = 7) -> Any:
+def _binary(function: Any, allowed: Types, since: int = 7) -> Kernel:
     def run(node: Node, opset: int, inputs: list[Array | None]) -> Result:
         pair = _same_numbers(inputs, allowed)
         if pair is None or len(pair) != 2 or (opset < since and (pair[0].shape != pair[1].shape or "axis" in node.attrs)):
@@ -434,7 +436,7 @@ def _mod(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     return [_like(function(*pair), pair[0].dtype)]
 
 
-def _compare(function: Any, allowed: frozenset[np.dtype[Any]]) -> Any:
+def _compare(function: Any, allowed: Types) -> Kernel:
     return _binary(lambda a, b: _like(function(a, b), _BOOL), allowed)
 
 
@@ -454,7 +456,7 @@ def _not(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     return None if x is None or x.dtype != _BOOL else [np.logical_not(x)]
 
 
-def _unary(function: Any, allowed: frozenset[np.dtype[Any]]) -> Any:
+def _unary(function: Any, allowed: Types) -> Kernel:
     def run(node: Node, opset: int, inputs: list[Array | None]) -> Result:
         x = inputs[0]
         return None if x is None or x.dtype not in allowed else [_like(function(x), x.dtype)]
@@ -462,7 +464,7 @@ def _unary(function: Any, allowed: frozenset[np.dtype[Any]]) -> Any:
     return run
 
 
-_SIGNED = frozenset(d for d in _INTS if d.kind == "i")
+_SIGNED: Types = frozenset(d for d in _INTS if d.kind == "i")
 _KERNELS["Neg"] = _unary(np.negative, _SIGNED | _FLOATS)
 _KERNELS["Abs"] = _unary(np.abs, _INTS | _FLOATS)
 _KERNELS["Sqrt"] = _unary(np.sqrt, _FLOATS)
@@ -474,7 +476,7 @@ def _without_nan(x: Array) -> bool:
     return x.dtype not in _FLOATS or not np.isnan(x).any()
 
 
-def _extreme(function: Any) -> Any:
+def _extreme(function: Any) -> Kernel:
     def run(node: Node, opset: int, inputs: list[Array | None]) -> Result:
         parts = _same_numbers(inputs, _INTS | _FLOATS)
         if parts is None or opset < 8 or not all(map(_without_nan, parts)):
@@ -515,7 +517,7 @@ def _cum_sum(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     return [np.cumsum(x, _axis(int(at.item()), x.ndim), dtype=x.dtype)]
 
 
-def _reduction(function: Any, axes_input_since: int, allowed: frozenset[np.dtype[Any]], *, empty: bool) -> Any:
+def _reduction(function: Any, axes_input_since: int, allowed: Types, *, empty: bool) -> Kernel:
     def run(node: Node, opset: int, inputs: list[Array | None]) -> Result:
         x = inputs[0]
         if x is None or x.dtype not in allowed or not _without_nan(x) or (x.size == 0 and not empty):
@@ -531,7 +533,7 @@ def _reduction(function: Any, axes_input_since: int, allowed: frozenset[np.dtype
     return run
 
 
-_WIDE_INTS = frozenset({np.dtype("i4"), np.dtype("i8"), np.dtype("u4"), np.dtype("u8")})
+_WIDE_INTS: Types = frozenset({np.dtype("i4"), np.dtype("i8"), np.dtype("u4"), np.dtype("u8")})
 _KERNELS["ReduceSum"] = _reduction(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep), 13, _WIDE_INTS, empty=True)
 _KERNELS["ReduceProd"] = _reduction(lambda x, axes, keep: np.prod(x, axes, dtype=x.dtype, keepdims=keep), 18, _WIDE_INTS, empty=True)
 _KERNELS["ReduceMax"] = _reduction(lambda x, axes, keep: np.max(x, axes, keepdims=keep), 18, _INTS | _FLOATS, empty=False)

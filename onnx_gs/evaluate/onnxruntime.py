@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx_gs.io  # noqa: F401 - registers what reads weights
 
+import onnx_gs.io  # noqa: F401 - registers what reads weights
 from onnx_gs.analysis import constness
 from onnx_gs.errors import EvaluationError, MissingExtraError, OnnxGsError
 from onnx_gs.io import structure, tensor_data
@@ -113,7 +113,7 @@ def _exotic(type_name: str) -> DataType | None:
     """Give the element type that a session's type string means, where numpy lacks it."""
     found = _TYPE.match(type_name)
     known = _BY_ORT_NAME.get(found.group(1)) if found else None
-    return None if known is None or known.numpy.kind in "biufcO" and known.numpy.isbuiltin == 1 else known
+    return None if known is None or (known.numpy.kind in "biufcO" and known.numpy.isbuiltin == 1) else known
 
 
 def _from_ort(value: Any, known: DataType | None) -> Any:
@@ -150,8 +150,8 @@ class Session:
     """
 
     def __init__(
-        self, model: Any, writer: structure.StructureWriter, inputs: Sequence[Tensor], outputs: Sequence[Tensor], where: Any, *, threads: int | None = None,
-        optimize: bool = False, provider: str = CPU,
+        self, model: Any, writer: structure.StructureWriter, inputs: Sequence[Tensor], outputs: Sequence[Tensor], where: Any, *,
+        threads: int | None = None, optimize: bool = False, provider: str = CPU,
     ) -> None:  # fmt: skip
         """Hand the weights over and load the model.
 

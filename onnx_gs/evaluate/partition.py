@@ -29,8 +29,8 @@ MOST_BYTES = 1 << 31
 LOOP_LIMIT_S = 60.0
 #: Operators whose float16 results are the same however wide they are computed; control flow rounds inside its bodies as it would at run time.
 _EXACT_IN_HALF = traits.MOVEMENT | traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL | {
-    "Cast", "CastLike", "ConstantOfShape", "EyeLike", "Where", "OneHot", "ScatterND", "ScatterElements", "Scatter", "Max", "Min", "ReduceMax", "ReduceMin",
-    "TopK", "Unique", "MaxPool", "GlobalMaxPool", "Relu", "Abs", "Neg", "Clip", "Size", "Shape", "NonZero",
+    "Cast", "CastLike", "ConstantOfShape", "EyeLike", "Where", "OneHot", "ScatterND", "ScatterElements", "Scatter", "Max", "Min", "ReduceMax",
+    "ReduceMin", "TopK", "Unique", "MaxPool", "GlobalMaxPool", "Relu", "Abs", "Neg", "Clip", "Size", "Shape", "NonZero",
 }  # fmt: skip
 _ROUNDED = "its float16 result is rounded, and a runtime that computes wider would round later"
 
@@ -122,7 +122,8 @@ class Evaluation:
         ONNX Runtime has few float16 kernels: it computes chains of such nodes as float32 and rounds at their end. So a folded piece of a chain
         must not be rounded at all, or the end of the chain changes.
         """
-        wide = numpy_kernels.evaluate(node, self.graph.opset, [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in inputs])
+        floats = [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in inputs]
+        wide = numpy_kernels.evaluate(node, self.graph.opset, floats)
         if wide is None:
             return None
         found = []
@@ -198,7 +199,7 @@ class Evaluation:
                 if id(t) not in made and not isinstance(t, Constant):
                     feeds[id(t)] = (t, self.values[id(t)])
         outputs = [t for node in nodes for t in node._outputs if t._name]
-        loops = any(node._attrs and node.has_body or node.domain for node in nodes)
+        loops = any((node._attrs and node.has_body) or node.domain for node in nodes)
         try:
             session = onnxruntime.nodes_session(self.graph, nodes, list(feeds.values()), outputs)
         except MissingExtraError as error:
@@ -266,13 +267,13 @@ def _least_bytes(node: Node, inputs: Sequence[Any]) -> int:
     arrays = [x for x in inputs if x is not None]
     if node.op in traits.BROADCASTING and arrays:
         try:
-            return math.prod(np.broadcast_shapes(*(x.shape for x in arrays))) * max(x.dtype.itemsize for x in arrays)
+            return int(math.prod(np.broadcast_shapes(*(x.shape for x in arrays))) * max(x.dtype.itemsize for x in arrays))
         except ValueError:
             return 0
     if node.op == "Tile" and len(arrays) == 2:
         return int(arrays[0].nbytes) * math.prod(int(v) for v in arrays[1].reshape(-1))
     if node.op == "Gather" and len(arrays) == 2 and arrays[0].ndim:
-        return int(arrays[0].nbytes) // max(1, min(arrays[0].shape)) * arrays[1].size
+        return int(arrays[0].nbytes // max(1, min(arrays[0].shape)) * arrays[1].size)
     if node.op == "Range" and len(arrays) == 3 and all(x.size == 1 and x.dtype.kind == "i" for x in arrays) and arrays[2].item():
         return abs(int(arrays[1].item()) - int(arrays[0].item())) // abs(int(arrays[2].item())) * 8
     return 0

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import EvaluationError, VerificationError
-from onnx_gs.evaluate import feeds as _feeds
-from onnx_gs.evaluate import onnxruntime
+from onnx_gs.evaluate import feeds as _feeds, onnxruntime
 from onnx_gs.evaluate.compare import Difference, compare
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Unlike export this makes nothing for keeping: no doc strings, no metadata, no re
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -14,8 +14,7 @@ import onnx.defs
 
 from onnx_gs.io import attributes, tensor_data, types
 from onnx_gs.io.exporter import Exporter
-from onnx_gs.ir import dtypes, walk
-from onnx_gs.ir import tensor as _tensor
+from onnx_gs.ir import dtypes, tensor as _tensor, walk
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.tensor import Constant, Variable
 
@@ -91,10 +90,9 @@ class StructureWriter:
             message.input.extend([name(t) for t in node._inputs])
             message.output.extend([name(t) or self._omitted(node, at) for at, t in enumerate(node._outputs)])
             domain = node.domain
-            if domain:
-                if domain not in ONNX_DOMAINS:
-                    message.domain = domain
-                    self.called.add((domain, op))
+            if domain and domain not in ONNX_DOMAINS:
+                message.domain = domain
+                self.called.add((domain, op))
             attrs = node._attrs
             if attrs is None:
                 message.attribute.extend(node._source.attribute)
@@ -183,7 +181,7 @@ class StructureWriter:
             entry.domain, entry.version = domain, 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def _required_outputs(op: str) -> int:
     try:
         return int(onnx.defs.get_schema(op).min_output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -104,7 +104,7 @@ def _formal(formals: tuple[Formal, ...], index: int) -> Formal | None:
     return formals[-1] if formals and formals[-1].is_variadic else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def find(op: str, version: int, domain: str = "") -> Schema | None:
     """Give the schema of an operator at a version of its domain, or None where the installed ``onnx`` knows none.
 
@@ -152,9 +152,8 @@ def attribute(graph: Graph, node: Node, name: str) -> Any:
 
 def _read_formal(formal: Any) -> Formal:
     options = onnx.defs.OpSchema.FormalParameterOption
-    return Formal(
-        formal.name, frozenset(formal.types), formal.type_str, formal.option == options.Optional, formal.option == options.Variadic, bool(formal.is_homogeneous)
-    )
+    is_optional, is_variadic = formal.option == options.Optional, formal.option == options.Variadic
+    return Formal(formal.name, frozenset(formal.types), formal.type_str, is_optional, is_variadic, bool(formal.is_homogeneous))
 
 
 def _read_attribute(found: Any) -> Attribute:

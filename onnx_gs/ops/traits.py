@@ -38,21 +38,21 @@ SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 #: Move elements without computing: every output element is an input element.
 MOVEMENT = frozenset({
-    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "GatherElements", "GatherND", "Concat", "Split", "Expand",
-    "Tile", "Pad", "SpaceToDepth", "DepthToSpace", "ReverseSequence", "Compress", "Trilu", "CenterCropPad",
+    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "GatherElements", "GatherND", "Concat", "Split",
+    "Expand", "Tile", "Pad", "SpaceToDepth", "DepthToSpace", "ReverseSequence", "Compress", "Trilu", "CenterCropPad",
 })  # fmt: skip
 
 #: One input; each output element depends on the input element at its place alone.
 UNARY_ELEMENTWISE = frozenset({
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu",
-    "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Swish",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor",
+    "Gelu", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu",
+    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Swish",
 })  # fmt: skip
 
 #: Several inputs, broadcast against each other; each output element depends on the input elements at its place alone.
 BROADCASTING = frozenset({
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean",
-    "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
+    "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
 })  # fmt: skip
 
 ELEMENTWISE = UNARY_ELEMENTWISE | BROADCASTING
@@ -89,7 +89,7 @@ def trains(node: Node) -> bool:
             from onnx_gs.ir.tensor import Constant
 
             mode = inputs[2]
-            return not (isinstance(mode, Constant) and mode._values.shape in {(), (1,)} and not mode.values.item())
+            return not (isinstance(mode, Constant) and mode.shape in {(), (1,)} and not mode.values.item())
         return False
     if node.op == "BatchNormalization":
         mode = node.attrs.get("training_mode", 0)

@@ -126,7 +126,8 @@ class _Options:
         if self.failed:
             LOGGER.warning("%d nodes could not be evaluated and stay: %s", len(self.failed), "; ".join(self.failed[:3]))
         if self.large and self.size_threshold is None and self.max_growth is None:
-            LOGGER.warning("%d folded tensors are larger than 1 MiB: %s; use size_threshold to limit them", len(self.large), ", ".join(self.large[:5]))
+            names = ", ".join(self.large[:5])
+            LOGGER.warning("%d folded tensors are larger than 1 MiB: %s; use size_threshold to limit them", len(self.large), names)
 
     # -- purity -----------------------------------------------------------------------------------
 
@@ -506,16 +507,17 @@ def _known_bytes(tensor: Tensor) -> int | None:
 def _own(value: Array) -> Array:
     """Give an array that shares no memory that others may change, and takes what it needs and no more."""
     if value.size and 0 in value.strides and value.size > 1:
-        return np.ascontiguousarray(value).reshape(value.shape)
-    base = value.base
-    if base is None:
+        whole: Array = np.ascontiguousarray(value).reshape(value.shape)
+        return whole
+    root: Any = value.base
+    if root is None:
         return value
-    root = base
     while isinstance(root, np.ndarray) and root.base is not None and isinstance(root.base, np.ndarray):
         root = root.base
     if value.nbytes > LARGE and not value.flags.writeable and isinstance(root, np.ndarray) and value.nbytes * 2 > root.nbytes:
         return value  # a view of a file, or of bytes that nobody can change: it stays one
-    return value.copy()
+    own: Array = value.copy()
+    return own
 
 
 def _refunds(nodes: Iterable[Node], folded: set[int]) -> dict[int, int]:

@@ -157,10 +157,8 @@ def _unsqueeze(known: KnownDims, node: Node, opset: int) -> Any:
 
 def _squeeze(known: KnownDims, node: Node, opset: int) -> Any:
     found = known.of(node._inputs[0])
-    if opset >= 13:
-        axes = _ints(known, node._inputs[1]) if len(node._inputs) > 1 and node._inputs[1]._name else []
-    else:
-        axes = node.attrs.get("axes", [])
+    given = len(node._inputs) > 1 and node._inputs[1]._name
+    axes = node.attrs.get("axes", []) if opset < 13 else _ints(known, node._inputs[1]) if given else []
     if found is None or found[1] or len(found[0]) != 1 or axes is None or list(axes) not in ([0], [-1], []):
         return None
     return found[0], True, found[2]

@@ -56,10 +56,10 @@ class Inliner:
 
     def branch(self, node: Node, condition: bool) -> Graph | None:
         """Give the branch that an ``If`` takes, or None where the node has none or outputs that do not fit it."""
-        branch = node.attrs.get("then_branch" if condition else "else_branch")
+        branch: Any = node.attrs.get("then_branch" if condition else "else_branch")
         if not is_graph(branch) or branch.inputs or len(branch.outputs) < len(node._outputs):
             return None
-        return branch  # type: ignore[no-any-return]
+        return branch
 
     def inline(self, owner: Graph, node: Node, condition: bool, index: int) -> list[Node] | None:
         """Take the nodes of the branch that an ``If`` takes, bound to the outputs of the ``If``.
@@ -113,7 +113,7 @@ class Inliner:
     def _bind(self, out: Tensor, value: Tensor, made: set[int], taken: dict[int, Tensor]) -> list[Node]:
         """Let an output of the ``If`` be what the branch returns; give the nodes that this takes."""
         if isinstance(value, Constant):
-            out.to_constant(value._values)
+            out.to_constant(value._values if value._values is not None else value.values)
             out._origin, out._export_dtype, out._location = value._origin, value._export_dtype, value._location
             return []
         if id(value) in made and id(value) not in taken:

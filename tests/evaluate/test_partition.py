@@ -39,7 +39,7 @@ def test_many_nodes_share_a_session(monkeypatch):
 @pytest.mark.parametrize("bad", [[0], [7], [3, 11, 12], list(range(0, 20, 2))])
 def test_each_failing_node_is_isolated(bad):
     failed = []
-    evaluation = Evaluation(gs.Graph(opset=18), lambda node, error: failed.append(node.name))
+    evaluation = Evaluation(gs.Graph(opset=18), lambda node, _: failed.append(node.name))
     nodes = []
     for k in range(20):
         node = gs.Node("NoSuchOp" if k in bad else "Tanh", name=f"n{k}", inputs=[gs.Constant("c", np.float32([k]))], outputs=[gs.Variable(f"t{k}")])
