@@ -24,6 +24,8 @@ from onnx_gs.passes.eliminate_transposes import EliminateTransposes
 from onnx_gs.passes.eliminate_views import EliminateViews
 from onnx_gs.passes.fold_constants import FoldConstants
 from onnx_gs.passes.fold_symbolic import FoldShapeValues, FoldTargets
+from onnx_gs.passes.fuse_affine import FuseBatchNorm, FuseConstants, FuseScale
+from onnx_gs.passes.fuse_gemm import FuseGemm, FusePad
 from onnx_gs.passes.hoist_common import HoistCommon
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
@@ -101,11 +103,12 @@ class Simplify(Pass):
             HoistCommon(),
             ShareSubexpressions(),
         ]
-        known = [FoldConstants.name, *(p.name for p in every), Cleanup.name]
+        fusions: list[Pass] = [FuseBatchNorm(), FuseScale(), FuseConstants(), FuseGemm(), FusePad()]
+        known = [FoldConstants.name, *(p.name for p in (*every, *fusions)), Cleanup.name]
         for wanted in (*self.only, *self.skip):
             if wanted not in known:
                 raise GraphValueError(f"simplify has no pass '{wanted}'", fix=f"use one of: {', '.join(known)}")
-        return [p for p in every if self._wants(p.name)]
+        return [p for p in (*every, *(f for f in fusions if self.fuse or f.name in self.only)) if self._wants(p.name)]
 
     def _wants(self, name: str) -> bool:
         return name not in self.skip and (not self.only or name in self.only)
@@ -113,6 +116,7 @@ class Simplify(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Run rounds until nothing changes."""
         passes = self.passes()
+        report.shared["close"] = self.fuse
         for work in works(graph, report):  # other passes may have edited since this report last saw a simplification
             work.forget_nodes()
             work.forget_facts()
