@@ -28,7 +28,7 @@ class ExpandFunctionOps(Pass):
     Rewrites:  the body's nodes in place of the node; operators of ``ops`` inside are expanded in turn.
     Requires:  known element types of the inputs, where the body depends on them.
     Declines:  no body for this node; a body whose operators mean something else at the model's opset; an omitted output that is returned.
-    TensorRT:  lacks or half-supports the operators of ``TENSORRT_LACKS``. What it takes whole (``RMSNormalization``) stays whole: expanded
+    TensorRT:  lacks or half-supports some operators with a body. What it takes whole (``RMSNormalization``) stays whole: expanded
                it would not build. The result may differ in the last bits from a runtime's own kernel, as the arithmetic is spelled out.
 
     Before::                                             After::

@@ -114,9 +114,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
 class LegalizeOps(NodePass):
     """Spell operators out that TensorRT lacks, or refuses in this form.
 
-    Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; ``Mod`` of floats; extra outputs of ``MaxPool``
-               and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a reduction; ``BatchNormalization`` and ``Dropout`` in
-               training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise operators; ``MatMulInteger``, ``ConvInteger``.
+    Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; ``Mod`` of floats;
+               ``Celu`` of halves; extra outputs of ``MaxPool`` and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a
+               reduction; ``BatchNormalization`` and ``Dropout`` in training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise
+               operators; ``MatMulInteger``, ``ConvInteger``; ``MatMul`` of a vector by several matrices.
     Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.
     Requires:  known element types and ranks, constant indices of scatters, constant conditions of ``Compress``.
     Declines:  with the reason that the rule gives; a used second output of ``MaxPool`` stays.
