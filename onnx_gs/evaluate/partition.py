@@ -137,22 +137,24 @@ class Evaluation:
             found.append(x)
         return found
 
-    def _keep(self, node: Node, found: Sequence[Any], *, by_session: bool = False) -> None:
+    def _keep(self, node: Node, found: Sequence[Any], *, by_session: bool = False) -> bool:
+        """Keep the values of a node's outputs; say whether they may be kept."""
         if by_session and node.op == "CastLike" and isinstance(found[0], np.ndarray) and found[0].dtype == np.float16:
             try:
                 _check_half_cast(node, self.value(node._inputs[0]), found[0])
             except OnnxGsError as error:
                 self._fails(node, error)
-                return
+                return False
         if by_session and node.is_onnx and node.op not in _EXACT_IN_HALF and any(isinstance(v, np.ndarray) and v.dtype == np.float16 for v in found):
             self._fails(node, EvaluationError(_ROUNDED))
-            return
+            return False
         for t, value in zip(node._outputs, found):
             if t._name:
                 self.values[id(t)] = value
                 self._tensors[id(t)] = t
         if self._done is not None:
             self._done(node)
+        return True
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -207,8 +209,11 @@ class Evaluation:
             LOGGER.warning("%s; only what this package computes itself is folded", error.what)
             raise
         found = dict(zip(map(id, outputs), session.compute(list(feeds.values()), outputs, LOOP_LIMIT_S if loops else None)))
-        for node in nodes:
-            self._keep(node, [found.get(id(t)) for t in node._outputs], by_session=True)
+        without: set[int] = set()
+        for node, reads in batch:
+            refused = any(id(t) in without for t in reads) or not self._keep(node, [found.get(id(t)) for t in node._outputs], by_session=True)
+            if refused:
+                without.update(id(t) for t in node._outputs)
 
     def _by_kernels(self, batch: list[tuple[Node, list[Tensor]]]) -> list[tuple[Node, list[Tensor]]]:
         """Evaluate in this process what can be by now; integer divisions are checked here and nowhere else.

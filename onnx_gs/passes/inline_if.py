@@ -59,7 +59,7 @@ class Inliner:
         branch: Any = node.attrs.get("then_branch" if condition else "else_branch")
         if not is_graph(branch) or branch.inputs or len(branch.outputs) < len(node._outputs):
             return None
-        return branch
+        return branch  # type: ignore[no-any-return]
 
     def inline(self, owner: Graph, node: Node, condition: bool, index: int) -> list[Node] | None:
         """Take the nodes of the branch that an ``If`` takes, bound to the outputs of the ``If``.
