@@ -105,8 +105,8 @@ def _chosen_nodes(
 
 
 def _matched(match: PatternMapping) -> list[Node]:
-    if match.node is not None:
-        return [match.node]
+    if match.onnx_node is not None:
+        return [match.onnx_node]
     return [node for inner in match.values() for node in _matched(inner)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from onnx_gs.ir.node import Node
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from onnx_gs.ir.graph import Graph
 
@@ -27,13 +28,13 @@ class PatternMapping(dict[str, Any]):
         inputs: the tensors that the pattern's variables stand for, in their order.
         outputs: the tensors that the pattern's outputs stand for, in their order.
         constants: name to tensor, for the pattern's named constants.
-        node: the graph's node, where this stands for a single node; else None.
+        onnx_node: the graph's node, where this stands for a single node; else None.
     """
 
-    def __init__(self, node: Node | None = None) -> None:
+    def __init__(self, onnx_node: Node | None = None) -> None:
         """Start a mapping of a single node, or an empty one."""
         super().__init__()
-        self.node = node
+        self.onnx_node = onnx_node
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.constants: dict[str, Tensor] = {}
@@ -47,15 +48,36 @@ class PatternMapping(dict[str, Any]):
         if name not in self:
             raise KeyError(f"the pattern has no node '{name}'; it has {list(self)}")
         found = self[name]
-        return found if found.node is None else found.node
+        return found if found.onnx_node is None else found.onnx_node
+
+    def _get_node(self) -> Node | None:
+        """Give ``onnx_node``; existing tools ask this way."""
+        return self.onnx_node
 
     def __str__(self) -> str:
         """Show pattern node names and the names of the matched nodes."""
-        if self.node is not None:
-            return self.node.name
+        if self.onnx_node is not None:
+            return self.onnx_node.name
         return "{" + ", ".join(f"{name}: {mapping}" for name, mapping in self.items()) + "}"
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class PatternNode:
+    """One node of a pattern.
+
+    Attributes:
+        op: operator type, or the pattern that stands for several nodes.
+        check_func: asked for a candidate node.
+        inputs: ids of the tensors that it reads.
+        outputs: ids of the tensors that it makes.
+    """
+
+    op: str | GraphPattern
+    check_func: Callable[[Node], bool] | None
+    inputs: list[int]
+    outputs: list[int]
 
 
 @dataclass
@@ -108,6 +130,21 @@ class GraphPattern:
         self._constants: dict[int, str | None] = {}
         self._nodes: dict[str, tuple[str | GraphPattern, Callable[[Node], bool] | None, list[int], list[int]]] = {}
         self._outputs: list[int] = []
+
+    @property
+    def nodes(self) -> dict[str, PatternNode]:
+        """The pattern's nodes by name; scripts read a node's ``op`` here."""
+        return {name: PatternNode(*entry) for name, entry in self._nodes.items()}
+
+    @property
+    def input_tensors(self) -> list[int]:
+        """The ids of the pattern's variables."""
+        return list(self._variables)
+
+    @property
+    def output_tensors(self) -> list[int]:
+        """The ids of the tensors that may be used outside."""
+        return list(self._outputs)
 
     def _tensor(self) -> int:
         self._count += 1

@@ -161,3 +161,9 @@ def test_a_long_pattern_needs_no_recursion() -> None:
         t = pattern.add(f"n{i}", "A", inputs=[t])
     pattern.set_output_tensors([t])
     assert len(pattern.match_all(chain("S", *["A"] * 3000))) == 1
+
+
+def test_a_pattern_can_be_read() -> None:
+    pattern = two_in_a_row()
+    assert [(name, node.op) for name, node in pattern.nodes.items()] == [("first", "A"), ("second", "B")]
+    assert (pattern.input_tensors, pattern.output_tensors) == ([0], [2])
