@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 _WANTED = traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL
 _FOLDING = ("fold-constants", "fold-shape-values", "fold-targets", "eliminate-identity", "eliminate-casts", "share-subexpressions", "cleanup")
 _MOST_ROUNDS = 100
+_LOOPS = frozenset({"Loop"})
+_IFS = frozenset({"If"})
+#: What each pass is for: a model that has none of it is spared the pass.
+_FOR: dict[str, frozenset[str]] = {
+    LowerOptional.name: traits.OPTIONAL, LowerSequence.name: traits.SEQUENCE | {"SequenceMap"}, NormalizeIf.name: _IFS, InlineIf.name: _IFS,
+    NormalizeLoop.name: _LOOPS, LowerScan.name: frozenset({"Scan"}), GrowToScanOutput.name: _LOOPS, SliceByCounter.name: _LOOPS,
+    VectorizeLoop.name: _LOOPS, LoopToReduce.name: _LOOPS, UnrollLoop.name: _LOOPS, HoistCommon.name: _IFS, ShareOuter.name: traits.CONTROL_FLOW,
+    IfToWhere.name: _IFS, HoistInvariants.name: _LOOPS | {"Scan"}, BoundLoop.name: _LOOPS, EqualizeRanks.name: _IFS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ class LowerControlFlow(Pass):
             self._fold(graph, report)
             self._round(graph, report, self._exact())
             now = _measure(graph)
-            if now < measure:
+            if now < measure and _has_control_flow(graph):
                 measure = now
                 continue
             self._round(graph, report, self._last())
@@ -130,11 +139,16 @@ class LowerControlFlow(Pass):
         Simplify(only=_FOLDING).apply(graph, report)
 
     def _round(self, graph: Graph, report: Report, passes: list[Pass]) -> None:
+        present = _ops(graph)
         for p in passes:
+            if not present & _FOR[p.name]:
+                continue
             before = report.changed
             p.apply(graph, report)
             if report.changed != before:
-                shape_inference.infer(graph)
+                present = _ops(graph)
+                if present:
+                    shape_inference.infer(graph)
 
     def _exact(self) -> list[Pass]:
         """List the passes that remove control flow, or what stands in their way."""
@@ -151,7 +165,12 @@ class LowerControlFlow(Pass):
 
 
 def _has_control_flow(graph: Graph) -> bool:
-    return any(node.op in _WANTED and node.is_onnx for _, node in walk.nodes(graph, functions=True))
+    return bool(_ops(graph))
+
+
+def _ops(graph: Graph) -> set[str]:
+    """Give the operators of control flow, sequences and optionals that a model has."""
+    return {node.op for g in walk.graphs(graph, functions=True) for node in g.nodes if node.op in _WANTED and node.is_onnx}
 
 
 def _measure(graph: Graph) -> tuple[tuple[int, ...], int, int]:

@@ -46,10 +46,17 @@ class NormalizeIf(Pass):
         for root in (graph, *graph.functions):
             edit.rename_apart(root)
             with edit.Editor(root) as editor:
+                facts: dict[tuple[int, bool], list[tuple[Tensor, bool]]] = {}
                 for owner, node in walk.nodes(root, op="If"):
                     if editor.is_removed(node) or not node.attrs or not all(b in node.attrs for b in BRANCHES):
                         continue
-                    told = sum(_tell(editor, node.attrs[branch], _facts(node.inputs[0], value)) for branch, value in zip(BRANCHES, (True, False)))
+                    cond = node.inputs[0]
+                    told = 0
+                    for branch, value in zip(BRANCHES, (True, False)):
+                        known = facts.get((id(cond), value))
+                        if known is None:
+                            known = facts[id(cond), value] = _facts(cond, value)
+                        told += _tell(editor, node.attrs[branch], known)
                     same, dead = _same(editor, node), _dead(editor, node)
                     done = [f"{told} uses of the condition inside are decided"] if told else []
                     done += [f"{same} outputs are the same either way"] if same else []
@@ -92,10 +99,15 @@ def _is_bool_cast(node: Node) -> bool:
 
 def _tell(editor: Editor, branch: Graph, facts: list[tuple[Tensor, bool]]) -> int:
     """Put what is known into a branch; give how many uses were replaced."""
-    inside = {id(g) for g in walk.graphs(branch)}
+    graphs = list(walk.graphs(branch))
+    inside = {id(g) for g in graphs}
+    size = sum(len(g.nodes) for g in graphs)
     count = 0
     for t, value in facts:
-        readers = {id(n): n for n in t.outputs if id(editor.holder.get(id(n))) in inside}
+        if len(t.outputs) > size:
+            readers = {id(n): n for g in graphs for n in g.nodes if any(x is t for x in n.inputs)}
+        else:
+            readers = {id(n): n for n in t.outputs if id(editor.holder.get(id(n))) in inside}
         known: Constant | None = None
         for reader in readers.values():
             if t.shape is None and reader.op not in {"If", "Loop"}:
