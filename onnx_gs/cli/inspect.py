@@ -55,7 +55,7 @@ def describe(graph: Graph, *, largest: int | None = WEIGHTS, nodes: bool = False
     places = labels.Places(graph)
     every = list(walk.nodes(graph, functions=True))
     ops = Counter((node.domain or "ai.onnx", node.op) for _, node in every)
-    stored = sorted(weights(graph), key=lambda w: -int(w["bytes"]))
+    stored = sorted(weights(graph), key=lambda weight: -weight[0])
     facts: dict[str, Any] = {
         "name": graph.name,
         "ir_version": graph.ir_version,
@@ -68,8 +68,8 @@ def describe(graph: Graph, *, largest: int | None = WEIGHTS, nodes: bool = False
         "bodies": [_body(places, owner, node, name, body) for owner, node in every for name, body in node.bodies()],
         "functions": [{"domain": f.domain, "name": f.name, **_extent(f)} for f in graph.functions],
         "weight_count": len(stored),
-        "weight_bytes": sum(w["bytes"] for w in stored),
-        "weights": stored if largest is None else stored[:largest],
+        "weight_bytes": sum(weight[0] for weight in stored),
+        "weights": [_weight(*weight) for weight in (stored if largest is None else stored[:largest])],
     }
     if nodes:
         facts["nodes"] = [_node(places, owner, node) for owner, node in every]
@@ -126,9 +126,9 @@ def _attribute(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
-def weights(graph: Graph) -> list[dict[str, Any]]:
-    """List every weight once: initializers, also unused ones, and the tensors in ``Constant`` nodes."""
-    from onnx_gs.ir import Constant, walk
+def weights(graph: Graph) -> list[tuple[int, Constant, str]]:
+    """List every weight once, with its bytes as stored and where: initializers, also unused ones, and the tensors in ``Constant`` nodes."""
+    from onnx_gs.ir import Constant, dtypes, walk
 
     found: dict[int, tuple[Constant, str]] = {}
     for owner in walk.graphs(graph, functions=True):
@@ -141,16 +141,16 @@ def weights(graph: Graph) -> list[dict[str, Any]]:
                 value = node.attrs.get("value", node.attrs.get("sparse_value"))
                 if isinstance(value, Constant):
                     found.setdefault(id(value), (value, f"Constant node '{node.name}'" if node.name else "Constant node"))
-    return [_weight(tensor, where) for tensor, where in found.values()]
+
+    def stored(tensor: Constant) -> int:
+        known = dtypes.of(tensor)
+        return known.nbytes(math.prod(tensor.shape)) if known is not None and known.bits else tensor.nbytes
+
+    return [(stored(tensor), tensor, where) for tensor, where in found.values()]
 
 
-def _weight(tensor: Constant, where: str) -> dict[str, Any]:
-    from onnx_gs.ir import dtypes
-
-    known = dtypes.of(tensor)
-    count = math.prod(tensor.shape)
-    stored = known.nbytes(count) if known is not None and known.bits else tensor.nbytes
-    return {"name": tensor.name, "dtype": _dtype(tensor), "shape": list(tensor.shape), "bytes": stored, "where": where}
+def _weight(size: int, tensor: Constant, where: str) -> dict[str, Any]:
+    return {"name": tensor.name, "dtype": _dtype(tensor), "shape": list(tensor.shape), "bytes": size, "where": where}
 
 
 # -- for people -----------------------------------------------------------------------------------

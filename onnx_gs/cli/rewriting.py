@@ -76,7 +76,7 @@ def summary(graph: Graph) -> dict[str, int]:
     """Count nodes (``Constant`` nodes apart, bodies and functions included) and the bytes of weights."""
     from onnx_gs.cli.inspect import weights
 
-    return {"nodes": models.node_count(graph), "weight_bytes": sum(weight["bytes"] for weight in weights(graph))}
+    return {"nodes": models.node_count(graph), "weight_bytes": sum(stored for stored, _, _ in weights(graph))}
 
 
 def verify(before: Graph, after: Graph, session: Session, stated: Stated | None = None, *, tolerant: bool = False) -> None:
