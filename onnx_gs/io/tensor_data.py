@@ -330,8 +330,8 @@ def cast(values: Array, wanted: DataType, name: str = "") -> Array:
         if wanted.kind == "float" and wanted.bits <= 8:
             info = ml_dtypes.finfo(wanted.numpy)
             values = values.astype(np.float64) if values.dtype.itemsize == 8 else values.astype(np.float32)
-            truth: Array = np.not_equal(values, 0).astype(np.bool_)
-            return truth
+            clipped: Array = np.clip(values, values.dtype.type(info.min), values.dtype.type(info.max))
+            return clipped.astype(wanted.numpy)
         if wanted.kind in {"int", "uint"} and wanted.bits < 8:
             return _to_few_bits(values, wanted)
         return values.astype(wanted.numpy)
