@@ -92,11 +92,11 @@ class SynchronizedList(list[T]):
             list.__setitem__(self, at, items[0])
         owner = self.parent_obj
         for item in old:
-            getattr(item, mirror)._drop(owner)  # noqa: SLF001 - the other end is a list of this class
+            getattr(item, mirror)._drop(owner)
         for end in ends:
             list.append(end, owner)
         if items:
-            edge_log.add([item._name for item in items] if self._holds_tensors else [owner._name])  # type: ignore[attr-defined]  # noqa: SLF001
+            edge_log.add([item._name for item in items] if self._holds_tensors else [owner._name])  # type: ignore[attr-defined]
 
     @property
     def _holds_tensors(self) -> bool:
@@ -104,7 +104,7 @@ class SynchronizedList(list[T]):
 
     def _end(self, item: Any, mirror: str) -> SynchronizedList[Any]:
         end = getattr(item, mirror, None)
-        if not isinstance(end, SynchronizedList) or item._is_node == self.parent_obj._is_node:  # type: ignore[attr-defined]  # noqa: SLF001
+        if not isinstance(end, SynchronizedList) or item._is_node == self.parent_obj._is_node:  # type: ignore[attr-defined]
             wanted = "a tensor" if self._holds_tensors else "a node"
             raise GraphTypeError(
                 f"{type(item).__name__} {item!r:.80} cannot be an item of '{self.field_name}' of {self.parent_obj!s:.80}",
@@ -153,7 +153,7 @@ class SynchronizedList(list[T]):
             list.__setitem__(self, slice(None), [item for i, item in enumerate(list.__iter__(self)) if i not in gone])
             mirror = "_" + _MIRROR[self.field_name]
             for item in old:
-                getattr(item, mirror)._drop(self.parent_obj)  # noqa: SLF001
+                getattr(item, mirror)._drop(self.parent_obj)
             return
         index = at.__index__()
         self._sweep()

@@ -13,7 +13,7 @@ from onnx_gs.ir.types import ValueType
 from onnx_gs.ir.values import LazyValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from onnx_gs.ir.node import Node
 
@@ -383,7 +383,7 @@ class Variable(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the variable without its links."""
-        self.value_type  # noqa: B018 - reads what is still in the message
+        self.value_type
         _ = self.dtype, self.shape, self.type
         return super().__reduce__()
 
