@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "inspect": "show inputs, outputs, opsets, operators, bodies and weights of a model",
     "prepare": "simplify, lower control flow, and say what still stands between the model and TensorRT",
     "fold": "compute what is constant, resolve shapes, drop what does nothing",
+    "lower": "replace If, Loop, Scan, sequences and optionals as far as that can be done exactly",
     "cleanup": "drop what the outputs do not need",
     "check": "say what stands between a model and TensorRT",
     "build": "build a TensorRT engine",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
+    from onnx_gs import ir
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
 
@@ -24,7 +25,7 @@ def read(path: str, session: Session) -> Graph:
         return load(sys.stdin.buffer if path == "-" else path)
 
 
-def write(graph: Graph, options: argparse.Namespace, session: Session) -> None:
+def write(graph: ir.Graph, options: argparse.Namespace, session: Session) -> None:
     """Save a model where ``--output`` says; ``-`` is standard output.
 
     Raises:
@@ -38,7 +39,7 @@ def write(graph: Graph, options: argparse.Namespace, session: Session) -> None:
             sys.stdout.buffer.flush()
 
 
-def node_count(graph: Graph) -> int:
+def node_count(graph: ir.Graph) -> int:
     """Count nodes, those in bodies and functions included, ``Constant`` nodes apart."""
     from onnx_gs.ir import walk
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_gs.cli import options as shared, rewriting
 from onnx_gs.cli.fold import FIELDS, simplification
-from onnx_gs.passes.lower_control_flow import LowerControlFlow
+from onnx_gs.cli.lower import add_lowering, lowering
 from onnx_gs.passes.simplify import Simplify
 
 if TYPE_CHECKING:
     import argparse
 
+    import numpy as np
+
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
     from onnx_gs.passes.base import Report
-
-LOWERING = ("max_nodes", "max_trips", "where", "unroll", "reorder")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,22 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="NAME", help="what to prepare for, such as tensorrt-10.3 or rtx-1.7 (default: the newest in the table)")
     shared.add_fields(parser, Simplify, FIELDS)
     shared.add_pass_choice(parser)
-    shared.add_fields(parser, LowerControlFlow, LOWERING)
-    shared.add_stated(parser)
+    add_lowering(parser)
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Prepare the model."""
     from onnx_gs.trt.recipe import Prepare, readiness_of
 
-    values: dict[str, Any] = {}
-    stated = rewriting.Stated(shared.bound_dims(options), values)
+    dims = shared.bound_dims(options)
+    values: dict[str, np.ndarray[Any, Any]] = {}
+    stated = rewriting.Stated(dims, values)
 
     def prepare(graph: Graph, report: Report) -> None:
         values.update(shared.frozen_values(options, graph))
-        given: dict[str, Any] = {name: getattr(options, name) for name in LOWERING if hasattr(options, name)}
-        lower = LowerControlFlow(**given, bind=stated.dims, freeze=values)
-        Prepare(options.target, simplification(options), lower).apply(graph, report)
+        Prepare(options.target, simplification(options), lowering(options, dims, values)).apply(graph, report)
 
     tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
     _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)

@@ -119,13 +119,16 @@ class Session:
         self.put(
             rewritten=[entry.as_dict() for entry in report.rewritten],
             declined=[entry.as_dict() for entry in report.declined],
+            left=[entry.as_dict() for entry in report.left],
             warnings=list(report.warnings),
         )
         if report.rewritten:
             self.table("Rewritten", [">times", "pass", "what"], _summary(report.rewritten), limit=ROWS)
         if report.declined:
             rows = [(entry.pass_name, entry.path, entry.reason) for entry in report.declined]
-            self.table("Left alone", ["pass", "node", "why"], rows, limit=ROWS)
+            self.table("Declined", ["pass", "node", "why"], rows, limit=ROWS)
+        if report.left:
+            self.table("Left over", ["node", "why"], [(entry.path, entry.reason) for entry in report.left], limit=ROWS)
         for warning in report.warnings:
             self.say(f"warning: {warning}", style="yellow")
 

@@ -16,7 +16,7 @@ from onnx_gs.cli.main import main
 from onnx_gs.evaluate import compare, feeds, onnxruntime
 
 DEMO = Path(__file__).parents[2] / "examples" / "models" / "keyword_spotter.onnx"
-COMMANDS = ["cleanup", "fold", "prepare"]
+COMMANDS = ["cleanup", "fold", "lower", "prepare"]
 
 
 def same_results(before: Path, after: Path) -> None:
