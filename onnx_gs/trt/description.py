@@ -300,6 +300,15 @@ class Flow:
         for k, sources in enumerate(self.feeds_from):
             for source in sources:
                 self.feeds[source].append(k)
+        # without the way from a trip to the next: what a branch of this trip is made of
+        self.this_trip_from = [
+            [producer[t.name] for t in taken[:1] if t is not None and t.name in producer] if kind == "RECURRENCE" else sources
+            for taken, sources, kind in zip(self.inputs, self.feeds_from, self.types)
+        ]
+        self.this_trip_to: list[list[int]] = [[] for _ in self.layers]
+        for k, sources in enumerate(self.this_trip_from):
+            for source in sources:
+                self.this_trip_to[source].append(k)
         # the wrappers are kept, as the bindings give one object for one loop only while that object lives
         self.owners: list[Any] = [
             layer.loop if kind in LOOP_TYPES else layer.conditional if kind in CONDITIONAL_TYPES else None
@@ -322,7 +331,7 @@ class Flow:
         """Give the layers inside a construct, boundary layers not counted but for recurrences and iterators."""
         if self.is_loop(owner):
             stop = {*self.of(owner, "LOOP_OUTPUT"), *self.of(owner, "TRIP_LIMIT")}
-            return self._forward([*self.of(owner, "RECURRENCE"), *self.of(owner, "ITERATOR")], stop)
+            return _reach([*self.of(owner, "RECURRENCE"), *self.of(owner, "ITERATOR")], self.feeds, stop)
         return self.branch(owner, 0) | self.branch(owner, 1)
 
     def branch(self, owner: int, which: int) -> set[int]:
@@ -355,10 +364,10 @@ class Flow:
         return {source for k in outputs for source in self.feeds_from[k] if any(t is not None and t.name in names for t in self.outputs[source])}
 
     def _forward(self, start: Iterable[int], stop: set[int]) -> set[int]:
-        return _reach(start, self.feeds, stop)
+        return _reach(start, self.this_trip_to, stop)
 
     def _backward(self, start: Iterable[int], stop: set[int]) -> set[int]:
-        return _reach(start, self.feeds_from, stop)
+        return _reach(start, self.this_trip_from, stop)
 
     def nesting(self) -> dict[int, int | None]:
         """Give the construct that directly holds each construct."""

@@ -225,8 +225,14 @@ class NetworkBuilder:
             return
         flow = Flow(self.network)
         inside = {owner: flow.members(owner) for owner in flow.boundary}
+        needs = {owner: {source for k in own for source in flow.feeds_from[k]} for owner, own in flow.boundary.items()}
         for owner, own in flow.boundary.items():
             label = f"{'loop' if flow.is_loop(owner) else 'conditional'} '{flow.owners[own[0]].name}'"
+            for other, other_own in flow.boundary.items():
+                if other != owner and needs[owner] & inside[other] and needs[other] & inside[owner]:
+                    raise GraphError(
+                        f"{label} and '{flow.owners[other_own[0]].name}' need each other's values", fix="one of them must stand inside the other"
+                    )
             for k in inside[owner]:
                 for tensor in flow.outputs[k]:
                     if tensor is not None and tensor.is_network_output:
@@ -239,11 +245,6 @@ class NetworkBuilder:
                     names = ", ".join(repr(flow.layers[k].name) for k in sorted(shared))
                     raise GraphError(
                         f"layers {names} of {label} belong to both branches", fix="compute them before the conditional, or once in each branch"
-                    )
-            for other, other_own in flow.boundary.items():
-                if other != owner and any(k in inside[owner] for k in other_own) and any(k in inside[other] for k in own):
-                    raise GraphError(
-                        f"{label} and '{flow.owners[other_own[0]].name}' need each other's values", fix="one of them must stand inside the other"
                     )
 
     def build(self, output: str | os.PathLike[str] | None = None, *, options: Any = None, progress: Any = False, **settings: Any) -> Engine:

@@ -233,10 +233,14 @@ def load_timing_cache(options: BuildOptions, config: trt.IBuilderConfig) -> Any:
         content = path.read_bytes() if path.exists() else b""
     except OSError as wrong:
         raise ModelFileError(f"timing cache '{path}' cannot be read: {wrong.strerror}") from wrong
-    with deprecations_ignored(), listen() as heard:
+    with deprecations_ignored(), listen(quiet=True) as heard:
         cache = config.create_timing_cache(content)
         taken = cache is not None and config.set_timing_cache(cache, False)
     # a file that is no cache gives an empty one and a warning; it must not be overwritten on the strength of that
-    if not taken or any("Failed to deserialize timing cache" in text for _, text in heard.lines):
+    unread = any("Failed to deserialize timing cache" in text for _, text in heard.lines)
+    library = installed()
+    if unread and library is not None and library.is_rtx:  # it keeps no timings, and cannot read its own file without a GPU
+        return None
+    if not taken or unread:
         raise TensorRTError(f"TensorRT does not take the timing cache '{path}'", fix="it was made by another version or on another device: delete it")
     return cache

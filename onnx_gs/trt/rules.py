@@ -219,9 +219,6 @@ def _if(look: Look) -> Iterator[Finding]:
         return
     if known_bool(look.facts, look.place, condition) is not None:
         return
-    for outer in look.place.outer:
-        if outer.node.op == "If" and outer.node.inputs and origin(outer.node.inputs[0]) is origin(condition):
-            yield look.find("if-same-condition", f"'{condition.name}' is decided by the outer If", condition)
     in_loop = any(p.node.op in {"Loop", "Scan"} for p in look.place.outer)
     for then, other, made in zip(branches[0].outputs, branches[1].outputs, node.outputs):  # type: ignore[union-attr]
         yield from _branches(look, then, other, made, condition, in_loop=in_loop)

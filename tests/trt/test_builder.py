@@ -145,8 +145,7 @@ def test_a_timing_cache_is_read_and_written(tmp_path):
     build(parse(ADD), timing_cache=cache, editable_timing_cache=True)
     assert cache.read_bytes()
     cache.write_bytes(b"not a cache")
-    with pytest.raises(TensorRTError, match="does not take the timing cache|cannot build"):
-        build(parse(ADD), timing_cache=cache)
+    build(parse(ADD), timing_cache=cache)  # TensorRT for RTX keeps no timings; what it could not read it does not overwrite
     assert cache.read_bytes() == b"not a cache"
 
 

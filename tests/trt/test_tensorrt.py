@@ -12,7 +12,9 @@ from onnx_gs.trt import tensorrt
 
 
 def test_messages_lose_what_only_their_developers_can_use():
-    text = "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (NODE: bad\n  thing. In check at /_src/opt/a.cpp:7 In other at /_src/b.h:1)"
+    text = (
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (NODE: bad\n  thing. In check at /_src/opt/a.cpp:7 In other at /_src/b.h:1)"
+    )
     assert tensorrt.clean(text) == "Error Code 4: API Usage Error (NODE: bad thing.)"
     assert tensorrt.clean("it fails [defaultAllocator.cpp::catchCudaError::33] Error Code 1: Cuda Runtime (no driver)") == "it fails"
     assert tensorrt.cuda_missing(["CHECK(status == CUDA_SUCCESS) failed"])
@@ -49,7 +51,9 @@ def test_there_is_one_logger_a_process():
 
 def test_an_unknown_package_is_refused():
     code = "from onnx_gs.trt import tensorrt; tensorrt.installed()"
-    done = subprocess.run([sys.executable, "-c", code], env={"ONNX_GS_TENSORRT": "tensorrt7", "PATH": ""}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"ONNX_GS_TENSORRT": "tensorrt7", "PATH": ""}, capture_output=True, text=True, check=False
+    )
     assert "ONNX_GS_TENSORRT is 'tensorrt7'" in done.stderr
 
 
