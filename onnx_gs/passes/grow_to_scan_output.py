@@ -12,7 +12,7 @@ from onnx_gs.ir import Node, Variable, edit, walk
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
-from onnx_gs.passes.loop_edits import add_scan, drop_carried, drop_dead_nodes
+from onnx_gs.passes.loop_edits import add_scan, drop_carried, drop_dead_nodes, droppable
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Tensor
@@ -70,6 +70,8 @@ def _loop(editor: Editor, owner: Graph, loop: LoopParts, report: Report) -> None
                 report.decline(owner, loop.node, f"carried value '{loop.state_in(k).name}' grows, but {growth}")
         elif growth is not None:
             found.append(growth)
+    kept = droppable(editor, loop, [g.k for g in found])
+    found = [g for g in found if g.k in kept]
     if not found:
         return
     report.rewrote(owner, loop.node, ", ".join(f"'{loop.state_in(g.k).name}' only grows" for g in found))

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from onnx_gs.ir.edit import Editor
 
 
+#: The first version of ONNX whose ``Loop`` may carry nothing.
+STATELESS = 11
+
+
+def droppable(editor: Editor, loop: LoopParts, which: list[int]) -> list[int]:
+    """Give those of some carried values that may be taken out: before opset 11 a loop has to carry something."""
+    return which[:-1] if editor.root.opset < STATELESS and which and len(which) == loop.carried else which
+
+
 def drop_carried(editor: Editor, loop: LoopParts, which: list[int]) -> None:
     """Take carried values out of a loop; nothing may read them any more."""
     if not which:

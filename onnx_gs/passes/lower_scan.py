@@ -11,7 +11,7 @@ from onnx_gs.analysis import trip_counts
 from onnx_gs.ir import Constant, Graph, Node, Variable, edit, walk
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
-from onnx_gs.passes.loop_edits import body_like
+from onnx_gs.passes.loop_edits import STATELESS, body_like
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Tensor
@@ -162,15 +162,37 @@ class _Scan:
         editor.set_inputs(self.body, [])
         true = Constant(names.fresh("go_on"), np.array(True))
         body = body_like(editor.root, self.body.name, nodes, [number, cond, *formals[: self.states]], [true, *rows])
+        spare = self._spare(emit, body) if not states else 0
         types: list[tuple[Any, Any]] = [(t.dtype, t.shape) for t in self.body.outputs[: self.states]]
         types += [(t.dtype, None if t.shape is None else [_static(trips), *t.shape]) for t in self.body.outputs[self.states :]]
         made = emit.ops("Loop", [trips, None, *states], types, body=body)
         if not states:
             emit.nodes[-1].inputs[:] = [trips, Variable.empty()]
+            made = self._with_spare(emit, made, spare)
         results: list[Tensor | None] = list(made[: self.states])
         for j in range(self.outputs):
             results.append(self._arranged(emit, made[self.states + j], j))
         return results
+
+    def _spare(self, emit: Emitter, body: Graph) -> int:
+        """Before opset 11 a loop has to carry something: give the body a value that it hands on; tell how many."""
+        if emit.opset >= STATELESS:
+            return 0
+        inside = Variable(emit.names.fresh("nothing"), np.int64, [])
+        step = Emitter(emit.names, emit.opset, "nothing")
+        after = step.identity(inside)
+        body.inputs.append(inside)
+        body.nodes.extend(step.nodes)
+        body.outputs.insert(1, after)
+        return 1
+
+    def _with_spare(self, emit: Emitter, made: list[Variable], spare: int) -> list[Variable]:
+        """Let a loop that was just made start and end its spare value."""
+        if spare:
+            node = emit.nodes[-1]
+            node.inputs.append(emit.constant(np.array(0, np.int64)))
+            node.outputs.insert(0, Variable(emit.names.fresh("nothing"), np.int64, []))
+        return made
 
     def _own(self, inner: Emitter, t: Tensor, formals: list[Tensor]) -> Tensor:
         """Let a body return a value of its own nodes: a formal input as it is would be fine too, but not twice, and not as a row."""
@@ -241,9 +263,11 @@ class _BatchedScan(_Scan):
         true = Constant(names.fresh("go_on"), np.array(True))
         rows = [t for t in made if t is not None]
         body = body_like(self.editor.root, "batch", item.nodes, [number, cond], [true, *rows])
+        spare = self._spare(emit, body)
         types = [(t.dtype, None if t.shape is None else [_static(batch), *t.shape]) for t in rows]
         outputs = emit.ops("Loop", [batch], types, body=body)
         emit.nodes[-1].inputs.append(Variable.empty())
+        self._with_spare(emit, outputs, spare)
         self.editor.replace(owner, self.node, emit.nodes, list(outputs))
 
 

@@ -12,7 +12,7 @@ from onnx_gs.analysis.known_values import KnownValues
 from onnx_gs.analysis.loops import ENDLESS, LoopParts, is_true, origin
 from onnx_gs.ir import Constant, Node, Variable, edit, scopes, walk
 from onnx_gs.passes.base import Pass
-from onnx_gs.passes.loop_edits import drop_carried, drop_dead_nodes, drop_scans
+from onnx_gs.passes.loop_edits import drop_carried, drop_dead_nodes, drop_scans, droppable
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Tensor
@@ -118,7 +118,7 @@ def _limits(editor: Editor, loop: LoopParts) -> list[str]:
 
 def _invariants(editor: Editor, loop: LoopParts) -> list[str]:
     """Let carried values that never change be captures."""
-    gone = [k for k in range(loop.carried) if origin(loop.state_out(k)) is loop.state_in(k)]
+    gone = droppable(editor, loop, [k for k in range(loop.carried) if origin(loop.state_out(k)) is loop.state_in(k)])
     if not gone:
         return []
     pairs = [(loop.state_in(k), loop.initial(k)) for k in gone]
@@ -141,7 +141,7 @@ def _dead(editor: Editor, loop: LoopParts) -> list[str]:
     all_nodes = editor.final_nodes(body)
     if len(needed) < loop.carried or len(scans) < loop.scans:
         needed = _closure(loop, all_nodes, needed, scans)
-    lost = [k for k in range(loop.carried) if k not in needed]
+    lost = droppable(editor, loop, [k for k in range(loop.carried) if k not in needed])
     unread = [j for j in range(loop.scans) if j not in set(scans)]
     if not lost and not unread:
         return []
