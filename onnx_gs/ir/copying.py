@@ -39,6 +39,7 @@ class Twins:
         self.share = share
 
     def __call__(self, tensor: Tensor) -> Tensor:
+        """Give the twin of a tensor, made when it is first asked for."""
         twin = self.made.get(id(tensor))
         if twin is None:
             twin = self._new(tensor)

@@ -133,7 +133,7 @@ class Function(Graph):
             and all(a == b for a, b in zip(self.nodes, other.nodes))
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __str__(self) -> str:
         """Show id, opset, inputs, attributes, nodes and outputs."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import layer as _layer
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.model import ImportRecord, Model
 from onnx_gs.ir.node import ONNX_DOMAINS, Node
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from onnx_gs.ir.function import Function
+    from onnx_gs.ir.model import ImportRecord, Model
     from onnx_gs.ir.synchronized_list import SynchronizedList
 
 LOGGER = logging.getLogger("onnx_gs")

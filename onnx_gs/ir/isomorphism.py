@@ -1,4 +1,4 @@
-"""Are two graphs equal up to names?"""
+"""Whether two graphs are equal up to names."""
 
 from __future__ import annotations
 

@@ -131,10 +131,9 @@ def layer(graph: Graph, inputs: Any = None, outputs: Any = None, *args: Any, **k
     fresh = _FreshNames(graph)
     read = [_as_tensor(item, fresh) for item in (inputs if inputs is not None else [])]
     made = [_as_tensor(item, fresh) for item in (outputs if outputs is not None else [])]
-    if not args or len(args) < 2:  # noqa: PLR2004 - Node's second positional argument is its name
-        if not kwargs.get("name"):
-            kwargs["name"] = fresh.give("onnx_graphsurgeon_node")
-    node = Node(*args, **kwargs, inputs=read, outputs=made)
+    if len(args) < 2 and not kwargs.get("name"):  # Node's second positional argument is its name
+        kwargs["name"] = fresh.give("onnx_graphsurgeon_node")
+    node = Node(*args, **{**kwargs, "inputs": read, "outputs": made})
     graph.nodes.append(node)
     fresh.used.added(graph, node)
     return node.outputs

@@ -31,7 +31,7 @@ def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
     for t in graph.inputs:
         producers.pop(id(t), None)
     live: set[int] = set()
-    pending = [node for t in graph.outputs if (node := producers.get(id(t))) is not None]
+    pending = [producers[id(t)] for t in graph.outputs if id(t) in producers]
     while pending:
         node = pending.pop()
         if id(node) in live:

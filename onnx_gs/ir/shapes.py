@@ -17,7 +17,7 @@ Dim = int | str | None
 
 def is_static_dim(dim: Any) -> TypeGuard[int]:
     """Say whether a dim is a known size: an integer of at least 0, numpy's included."""
-    return isinstance(dim, (int, np.integer)) and not isinstance(dim, (bool, np.bool_)) and dim >= 0
+    return isinstance(dim, (int, np.integer)) and not isinstance(dim, (bool, np.bool_)) and bool(dim >= 0)
 
 
 def is_static(shape: Sequence[Any] | None) -> bool:

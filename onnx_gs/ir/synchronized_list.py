@@ -104,7 +104,7 @@ class SynchronizedList(list[T]):
 
     def _end(self, item: Any, mirror: str) -> SynchronizedList[Any]:
         end = getattr(item, mirror, None)
-        if not isinstance(end, SynchronizedList) or item._is_node == self.parent_obj._is_node:  # type: ignore[attr-defined]
+        if not isinstance(end, SynchronizedList) or item._is_node == self.parent_obj._is_node:
             wanted = "a tensor" if self._holds_tensors else "a node"
             raise GraphTypeError(
                 f"{type(item).__name__} {item!r:.80} cannot be an item of '{self.field_name}' of {self.parent_obj!s:.80}",
@@ -184,7 +184,7 @@ class SynchronizedList(list[T]):
         self.extend(new)
         return self
 
-    def __imul__(self, times: SupportsIndex) -> SynchronizedList[T]:  # type: ignore[override,misc]
+    def __imul__(self, times: SupportsIndex) -> SynchronizedList[T]:
         """Repeat the items ``times`` times, linking each repetition."""
         count = times.__index__()
         if count <= 0:
@@ -278,7 +278,7 @@ def _radd(self: _StaleList[Any], other: list[Any]) -> list[Any]:
 
 
 _StaleList.__radd__ = _radd  # type: ignore[attr-defined]
-_StaleList.__hash__ = None  # type: ignore[assignment]
+_StaleList.__hash__ = None
 
 
 def linked(parent_obj: Any, field_name: str) -> SynchronizedList[Any]:

@@ -160,7 +160,7 @@ class Tensor:
         """
         _check_values(self._name, values)
         exported = None if export_dtype is None else _checked_export(export_dtype)
-        self.__class__ = Constant  # type: ignore[assignment]
+        self.__class__ = Constant
         self._values = values
         self._origin = None
         self._source = None
@@ -177,7 +177,7 @@ class Tensor:
             shape: dims; by default ``[]``, a scalar, as scripts expect.
         """
         kept = dtype if dtype is not None else getattr(self, "export_dtype", None) or self.dtype
-        self.__class__ = Variable  # type: ignore[assignment]
+        self.__class__ = Variable
         self._values = self._origin = self._location = self._export_dtype = self._source = self._value_type = None
         self._dtype = kept
         self._shape = [] if shape is _SHAPE_NOT_GIVEN else shape
@@ -214,10 +214,12 @@ class Tensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tensor without its links; weights on disk as path and offset."""
-        fields = {f: getattr(self, f) for f in self.__class__._PICKLED}  # type: ignore[attr-defined]
+        fields = {f: getattr(self, f) for f in self.__class__._PICKLED}
         return (_unpickle_tensor, (type(self), fields))
 
-    _PICKLED = ("_name", "_source", "_default", "_values", "_origin", "_location", "_export_dtype", "_type", "_value_type", "_doc", "_shape", "_dtype")
+    _PICKLED = (
+        "_name", "_source", "_default", "_values", "_origin", "_location", "_export_dtype", "_type", "_value_type", "_doc", "_shape", "_dtype",
+    )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         """Compare by name only; an object of another kind is unequal."""
@@ -234,6 +236,11 @@ class Tensor:
     # Both kinds have these; here for the type checker and for tensors taken as such.
     dtype: Any
     shape: Any
+    _dtype: Any
+    _shape: Any
+    _type: Any
+    _values: Any
+    _source: Any
 
 
 def _shown(shape: Any) -> Any:
@@ -335,7 +342,7 @@ class Variable(Tensor):
 
     @property
     def type(self) -> str:
-        """The name of the ``TypeProto`` field: ``tensor_type``, ``sequence_type``, …"""
+        """The name of the ``TypeProto`` field: ``tensor_type``, ``sequence_type`` and so on."""
         if self._type is _UNREAD:
             self._read()
         return str(self._type)

@@ -51,13 +51,13 @@ def _links(root: Graph, places: Places) -> Iterator[str]:
         for mine, theirs in (("_inputs", "_outputs"), ("_outputs", "_inputs")):
             for t in {id(t): t for t in getattr(node, mine)}.values():
                 here = sum(1 for x in getattr(node, mine) if x is t)
-                there = sum(1 for n in getattr(t, theirs) if n is node) if len(getattr(t, theirs)) < 1000 else here  # noqa: PLR2004 - a sample will do
+                there = sum(1 for n in getattr(t, theirs) if n is node) if len(getattr(t, theirs)) < 1000 else here
                 if here != there:
                     yield f"{places.node(graph, node)}: tensor '{t.name}' is linked {here} times here and {there} times there"
 
 
 def _definitions(graph: Graph, outer: dict[str, Tensor], places: Places) -> Iterator[str]:
-    scope = dict(outer) if len(outer) < 64 else _Chain(outer)  # noqa: PLR2004 - copying small scopes is cheaper than looking through chains
+    scope = dict(outer) if len(outer) < 64 else _Chain(outer)
     own: dict[str, Tensor] = {}
 
     def define(t: Tensor, where: str, what: str) -> Iterator[str]:
@@ -100,7 +100,7 @@ class _Chain:
 
     def get(self, name: str) -> Tensor | None:
         found = self._own.get(name)
-        return found if found is not None else self._outer.get(name)  # type: ignore[attr-defined,no-any-return]
+        return found if found is not None else self._outer.get(name)  # type: ignore[attr-defined]
 
     def __setitem__(self, name: str, t: Tensor) -> None:
         self._own[name] = t
