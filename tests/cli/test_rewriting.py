@@ -160,3 +160,22 @@ def test_stated_dims_and_values(tmp_path, capsys):
     for bad in (["--bind", "batch=x"], ["--bind", "batch"], ["--freeze", "nothing=1"], ["--freeze", "features=yes"]):
         assert main(["prepare", str(DEMO), "-o", str(out), *bad]) == 2
         assert capsys.readouterr().err.count("error:") == 1
+
+
+def test_what_blocks_is_told_and_the_result_written(tmp_path, capsys):
+    x, y = gs.Variable("x", np.float32, (2, 2)), gs.Variable("y", np.float32, (2, 2))
+    path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
+    gs.save(gs.Graph([gs.Node("Mystery", domain="example", inputs=[x], outputs=[y])], [x], [y], opset=18), path)
+    assert main(["prepare", str(path), "-o", str(out), "--target", "rtx-1.7", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [blocker["op"] for blocker in found["blockers"]] == ["Mystery"]
+    assert {"id", "title", "path", "tensor", "reason", "remedy"} <= set(found["blockers"][0])
+    assert [node.op for node in gs.load(out).nodes] == ["Mystery"]
+    assert main(["prepare", str(path), "-o", str(out), "--target", "rtx-1.7"]) == 1
+    assert "In the way of" in capsys.readouterr().out
+
+
+def test_unknown_target(tmp_path, capsys):
+    assert main(["prepare", str(DEMO), "-o", str(tmp_path / "out.onnx"), "--target", "abacus-3"]) == 2
+    assert "abacus-3" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
