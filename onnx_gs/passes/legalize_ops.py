@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from onnx_gs.ir import dtypes
-from onnx_gs.passes import legalize_bitwise, legalize_integers, legalize_scatter, legalize_selection, legalize_training
+from onnx_gs.passes import (
+    legalize_bitwise,
+    legalize_float8,
+    legalize_integers,
+    legalize_scatter,
+    legalize_selection,
+    legalize_training,
+    legalize_transforms,
+)
 from onnx_gs.passes.legalizing import Case, Rule, apply
 from onnx_gs.passes.rewriting import NodePass, Work, works
 
@@ -106,6 +114,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **legalize_scatter.RULES,
     **legalize_selection.RULES,
     **legalize_training.RULES,
+    **legalize_transforms.RULES,
+    **legalize_float8.RULES,
     "MatMul": (*legalize_integers.RULES["MatMul"], _vector_matmul),
 }
 
@@ -117,12 +127,13 @@ class LegalizeOps(NodePass):
     Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; ``Mod`` of floats;
                ``Celu`` of halves; extra outputs of ``MaxPool`` and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a
                reduction; ``BatchNormalization`` and ``Dropout`` in training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise
-               operators; ``MatMulInteger``, ``ConvInteger``; ``MatMul`` of a vector by several matrices.
+               operators; ``MatMulInteger``, ``ConvInteger``; ``MatMul`` of a vector by several matrices; ``DFT``, ``Det`` and
+               ``Resize`` with antialias, of known size; casts to float8 and back.
     Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.
     Requires:  known element types and ranks, constant indices of scatters, constant conditions of ``Compress``.
     Declines:  with the reason that the rule gives; a used second output of ``MaxPool`` stays.
-    TensorRT:  refuses all of these while parsing. Results are equal to the bit, except in training mode and for masked sums, where the order
-               of additions differs.
+    TensorRT:  refuses all of these while parsing. Results are equal to the bit, except in training mode, for masked sums, ``DFT``, ``Det`` and
+               ``Resize``, where the order of additions differs.
 
     Before::                                             After::
         y = ArgMax <axis = 0, keepdims = 0> (x)              u = Unsqueeze (x, {0})

@@ -158,9 +158,84 @@ def test_scatter_elements(reduction, axis, indices):
     assert_equal_outputs(PASS, text)
 
 
-def test_computed_indices_are_declined():
-    text = 'g (float[4] x, int64[2,1] i, float[2] u) => (float[4] y) { y = ScatterND <reduction = "add"> (x, i, u) }'
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_computed_indices_are_found_under_a_mask(reduction):
+    text = f'g (float[4,2] x, int64[3,1] i, float[3,2] u) => (float[4,2] y) {{ y = ScatterND <reduction = "{reduction}"> (x, i, u) }}'
+    exact = 0.0 if reduction in {"max", "min"} else 1e-6  # updates of one place are joined before the data
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((4, 2)).astype(np.float32), "u": rng.standard_normal((3, 2)).astype(np.float32)}
+    assert set(ops(text)) & {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}
+    assert_equal_outputs(PASS, text, *({**feeds, "i": np.int64(i).reshape(3, 1)} for i in ([0, 1, 3], [1, -3, 1])), tolerance=exact)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("reduction", "kind"), [("add", "float"), ("mul", "float"), ("max", "int32"), ("add", "int64")])
+def test_computed_indices_of_elements(reduction, kind, axis):
+    shape = "3,2" if axis else "2,3"
+    text = f'g ({kind}[3,3] x, int64[{shape}] i, {kind}[{shape}] u) => ({kind}[3,3] y) {{ y = ScatterElements <axis = {axis}, reduction = "{reduction}"> (x, i, u) }}'
+    rng = np.random.default_rng(0)
+    number = {"float": np.float32, "int32": np.int32, "int64": np.int64}[kind]
+    dims = [int(d) for d in shape.split(",")]
+    feeds = {"x": (rng.standard_normal((3, 3)) * 9).astype(number), "u": (rng.standard_normal(dims) * 9).astype(number), "i": rng.integers(-3, 3, dims)}
+    assert "ScatterElements" not in ops(text)
+    assert_equal_outputs(PASS, text, feeds, tolerance=1e-6)
+
+
+def test_computed_indices_without_sizes_are_declined():
+    text = 'g (float[N] x, int64[2,1] i, float[2] u) => (float[N] y) { y = ScatterND <reduction = "add"> (x, i, u) }'
     assert_declines(PASS, text, "the indices are computed at run time")
+
+
+# -- linear maps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["axis = 1", "axis = 2, onesided = 1", "axis = 1, inverse = 1"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_transforms_of_known_length(options, parts):
+    if "onesided" in options and parts == 2:
+        pytest.skip("a complex signal has no onesided transform")
+    sizes = {"axis = 1": "2,6,5,2", "axis = 2, onesided = 1": "2,6,3,2", "axis = 1, inverse = 1": "2,6,5,2"}[options]
+    text = f"g (float[2,6,5,{parts}] x) => (float[{sizes}] y) {{ y = DFT <{options}> (x) }}"
+    assert "DFT" not in ops(text)
+    assert_equal_outputs(PASS, text, tolerance=1e-4)  # sums in another order than a fast transform has
+
+
+@pytest.mark.parametrize("length", [4, 9])
+def test_a_transform_that_cuts_or_pads(length):
+    text = f"g (float[1,6,1] x) => (float[1,{length},2] y) <int64 n = {{{length}}}> {{ y = DFT <axis = 1> (x, n) }}"
+    assert_equal_outputs(PASS, text, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("size", ["scales", "sizes"])
+def test_resizing_with_antialias(mode, size):
+    given = "float[4] s = {1.0, 1.0, 0.5, 0.6}" if size == "scales" else "int64[4] s = {1, 2, 3, 4}"
+    text = f"""g (float[1,2,6,7] x) => (float[1,2,3,4] y) <{given}> {{ y = Resize <mode = "{mode}", antialias = 1> ({'x, , s' if size == 'scales' else 'x, , , s'}) }}"""
+    assert "Resize" not in ops(text)
+    assert_equal_outputs(PASS, text, tolerance=1e-5)  # one axis after the other, as sums of products
+
+
+def test_resizing_that_is_taken_stays():
+    text = 'g (float[1,1,4,4] x) => (float[1,1,2,2] y) <int64[4] s = {1, 1, 2, 2}> { y = Resize <mode = "linear"> (x, , , s) }'
+    assert_declines(PASS, text, "")
+
+
+@pytest.mark.parametrize("shape", ["1,1", "2,2", "3,3", "4,3,3", "5,2,2,2"])
+def test_small_determinants(shape):
+    out = ",".join(shape.split(",")[:-2])
+    text = f"g (float[{shape}] x) => (float{f'[{out}]' if out else ''} y) {{ y = Det (x) }}"
+    assert "Det" not in ops(text)
+    assert_equal_outputs(PASS, text, tolerance=1e-5)  # a sum of products, not an elimination
+
+
+def test_larger_determinants_are_declined():
+    assert_declines(PASS, "g (float[4,4] x) => (float y) { y = Det (x) }", "more than three rows")
+
+
+def test_float8_and_back_is_quantization_with_scale_1():
+    text = "g (float[6] x) => (float[6] y, float16[6] z) { h = Cast <to = 17> (x)  y = Cast <to = 1> (h)  z = Cast <to = 10> (h) }"
+    assert "QuantizeLinear" in ops(text, 19)
+    assert_equal_outputs(PASS, text, {"x": np.float32([1.06, -500, 3.3, 1e-4, 0.0, 448])}, opset=19)
 
 
 # -- selections ------------------------------------------------------------------------------------
