@@ -40,7 +40,7 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
     Args:
         graph: sorted.
         report: where to note what was done.
-        root: the model's graph, for fresh names.
+        root: the model's graph, or the function: gives fresh names, and the opset.
     """
     if not any(_casts_to_float(node) for node in graph.nodes):
         return 0
@@ -70,7 +70,7 @@ class _Elision:
         if not node.is_onnx or len(node._outputs) != 1:
             return False
         since = _OPS.get(node.op)
-        if since is not None and self.graph.opset >= since and self._rewrite(node):
+        if since is not None and self.root.opset >= since and self._rewrite(node):
             return True
         self._note_kind(node)
         found = self._range_of_node(node)
@@ -249,5 +249,6 @@ class ElideCasts(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Elide, in bodies and functions too."""
-        for owner in walk.graphs(graph, functions=True):
-            elide_casts(owner, report, graph)
+        for root in (graph, *graph.functions):
+            for owner in walk.graphs(root):
+                elide_casts(owner, report, root)

@@ -214,7 +214,7 @@ class _Sweep:
     def __init__(self, folder: _Folder, graph: Graph) -> None:
         """Start with nothing folded."""
         self.folder, self.graph, self.options = folder, graph, folder.options
-        self.evaluation = Evaluation(graph, self._fails, self._done)
+        self.evaluation = Evaluation(folder.root, self._fails, self._done)  # a body has the opset of the model
         self.dims = KnownDims(self._array)
         self.returned = {id(t) for t in graph.outputs}
         self.folded: list[Node] = []
@@ -296,7 +296,7 @@ class _Sweep:
             return
         evaluation = self.evaluation
         if self.options.fold_shapes and node.domain in {None, "", "ai.onnx"}:
-            value = self.dims.visit(node, self.graph.opset)
+            value = self.dims.visit(node, self.folder.root.opset)
             if value is not None and not isinstance(outputs[0], Constant) and not self.options.called(node):
                 if self.options.exclude is None or not self.options.exclude(node):
                     self._fold_shape(node, value)

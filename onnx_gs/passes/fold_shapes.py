@@ -193,10 +193,10 @@ class FoldShapes(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Fold, in bodies and functions too."""
-        for owner in walk.graphs(graph, functions=True):
+        for owner, opset in ((g, root.opset) for root in (graph, *graph.functions) for g in walk.graphs(root)):
             known = KnownDims(lambda t: constness.array(t, 1 << 12))
             for node in owner.nodes:
-                value = known.visit(node, owner.opset)
+                value = known.visit(node, opset)
                 if value is None or isinstance(node._outputs[0], Constant) or not node._outputs[0]._name:
                     continue
                 report.rewrote(owner, node, f"is {value.tolist()}")
