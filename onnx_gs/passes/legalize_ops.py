@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from onnx_gs.analysis import constness
 from onnx_gs.ir import dtypes
 from onnx_gs.passes import (
     legalize_bitwise,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 #: Operators that TensorRT refuses when an optional output is named, used or not.
 _FEWER_OUTPUTS = ("MaxPool", "LayerNormalization")
 _MATRIX = 2
+_MOST_AXES = 4
 
 
 def _arg(case: Case) -> Sequence[Tensor | None] | None:
@@ -90,6 +92,24 @@ def _float_mod(case: Case) -> Sequence[Tensor | None] | None:
     return [emit.op("Where", wrong, moved, rest, dtype=dtype, shape=moved.shape)]
 
 
+def _cum_sum(case: Case) -> Sequence[Tensor | None] | None:
+    """One sum for each axis, of which the computed axis chooses: TensorRT takes a constant axis only."""
+    axis = case.input(1)
+    rank = case.rank(case.node.inputs[0])
+    if axis is None or constness.array(axis) is not None or rank is None or not 1 <= rank <= _MOST_AXES:
+        return None
+    emit = case.emit
+    x = case.typed(case.node.inputs[0])
+    shape = case.shape(x)
+    made: Tensor = emit.op("CumSum", x, emit.constant(np.int64(0)), dtype=x.dtype, shape=shape, **case.node.attrs)
+    wide = emit.cast(emit.reshape(case.typed(axis), emit.constant(np.zeros(0, np.int64)), []), dtypes.INT64)
+    for k in range(1, rank):
+        other = emit.op("CumSum", x, emit.constant(np.int64(k)), dtype=x.dtype, shape=shape, **case.node.attrs)
+        places = [emit.elementwise("Equal", wide, emit.constant(np.int64(at)), dtype=np.bool_) for at in (k, k - rank)]
+        made = emit.op("Where", emit.elementwise("Or", *places), other, made, dtype=x.dtype, shape=shape)
+    return [made]
+
+
 def _celu(case: Case) -> Sequence[Tensor | None] | None:
     """float32 in between: TensorRT has no other Celu."""
     dtype = case.dtype(case.node.inputs[0])
@@ -105,6 +125,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ArgMax": (_arg,),
     "ArgMin": (_arg,),
     "Celu": (_celu,),
+    "CumSum": (_cum_sum,),
     "Mod": (_float_mod,),
     "Relu": (_relu,),
     "ReduceMax": (_reduce_bool,),
@@ -125,10 +146,10 @@ class LegalizeOps(NodePass):
     """Spell operators out that TensorRT lacks, or refuses in this form.
 
     Matches:   see ``RULES``: ``ArgMax`` of a vector; ``Relu`` and ``MatMul`` of integers; ``ReduceMax`` of bool; ``Mod`` of floats;
-               ``Celu`` of halves; extra outputs of ``MaxPool`` and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a
-               reduction; ``BatchNormalization`` and ``Dropout`` in training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise
-               operators; ``MatMulInteger``, ``ConvInteger``; ``MatMul`` of a vector by several matrices; ``DFT``, ``Det`` and
-               ``Resize`` with antialias, of known size; casts to float8 and back.
+               ``Celu`` of halves; ``CumSum`` along a computed axis; ``MatMul`` of a vector by several matrices; extra outputs of ``MaxPool``
+               and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a reduction; ``BatchNormalization`` and ``Dropout`` in
+               training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise operators; ``MatMulInteger``, ``ConvInteger``;
+               ``DFT``, ``Det`` and ``Resize`` with antialias, of known size; casts to float8 and back.
     Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.
     Requires:  known element types and ranks, constant indices of scatters, constant conditions of ``Compress``.
     Declines:  with the reason that the rule gives; a used second output of ``MaxPool`` stays.

@@ -322,3 +322,14 @@ def test_mod_of_floats_takes_the_sign_of_the_divisor():
 
 def test_celu_of_float16_goes_through_float32():
     assert "Cast" in ops("g (float16[3] x) => (float16[3] y) { y = Celu (x) }")
+
+
+@pytest.mark.parametrize("shape", ["4", "2,3", "2,3,4"])
+@pytest.mark.parametrize("kind", ["int64", "int32"])
+def test_sums_along_a_computed_axis(shape, kind):
+    text = f"g (float[{shape}] x, {kind} a) => (float[{shape}] y) {{ y = CumSum <reverse = 1> (x, a) }}"
+    rank = len(shape.split(","))
+    dims = [int(d) for d in shape.split(",")]
+    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
+    assert_equal_outputs(PASS, text, *({"x": x, "a": np.array(a, kind)} for a in range(-rank, rank)))
+    assert ops(text).count("CumSum") == rank
