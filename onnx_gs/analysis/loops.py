@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnx_gs.analysis import constness
 from onnx_gs.ir import Tensor, Variable
+from onnx_gs.ir.shapes import same_dim
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
@@ -115,3 +116,16 @@ def origin(tensor: Tensor) -> Tensor:
 def is_true(tensor: Tensor) -> bool:
     """Say whether a tensor is a constant true."""
     return constness.scalar(origin(tensor)) is True
+
+
+def trusted_symbols(root: Graph) -> set[str]:
+    """Give the symbolic dims of a model's inputs.
+
+    These mean one size in one run. A symbol that only values inside have may be a name that an exporter made up, once for dims that differ.
+    """
+    return {d for t in root.inputs if t.shape is not None for d in t.shape if isinstance(d, str) and d}
+
+
+def surely_same(a: Any, b: Any, trusted: set[str]) -> bool:
+    """Say whether two dims are equal in every run: two equal sizes, or one symbol that an input has."""
+    return same_dim(a, b) and (not isinstance(a, str) or a in trusted)

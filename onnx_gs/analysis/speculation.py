@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from onnx_gs.ir import Node
 
 #: Moves of data that cannot fail once their inputs have the shapes that inference accepted.
-_SAFE_MOVES = frozenset({"Identity", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Slice", "Shape", "Size", "Constant", "Cast", "Expand"})
+_SAFE_MOVES = frozenset({
+    "Identity", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Slice", "Shape", "Size", "Constant", "Cast", "Expand",
+})  # fmt: skip
 _SMALL = 1 << 16
 _NEEDS_CONSTANT = {"Unsqueeze": 1, "Squeeze": 1, "Expand": 1}
 

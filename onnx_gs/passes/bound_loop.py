@@ -28,9 +28,9 @@ class BoundLoop(Pass):
     """Give a ``Loop`` that ends by a computed condition what TensorRT needs of it: a trip limit, a counter, scan outputs of the right length.
 
     Matches:   ``ai.onnx::Loop`` whose condition is computed.
-    Rewrites:  where it has scan outputs or reads the iteration number: a counter carried from 0. Without a trip count the counter stands for the
-               iteration number. Scan outputs are cut to the counter's final value by ``Slice``, which changes nothing for ONNX Runtime. A loop with scan
-               outputs and no trip count gets the bound that evaluating its condition gives, or the one stated in ``bounds``.
+    Rewrites:  where it has scan outputs or reads the iteration number: a counter carried from 0. Without a trip count the counter stands for
+               the iteration number. Scan outputs are cut to the counter's final value by ``Slice``, which changes nothing for ONNX Runtime. A
+               loop with scan outputs and no trip count gets the bound that evaluating its condition gives, or the one stated in ``bounds``.
     Requires:  opset 10 for the ``Slice``. A stated bound is the caller's word: a loop that would run longer is cut short.
     Declines:  scan outputs, no trip count, and no bound found or stated.
     TensorRT:  reality rows 11 and 13, and section 7: an engine fills a scan output to the full trip count, whatever the condition said.

@@ -4,42 +4,72 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx_gs.passes.bound_loop import BoundLoop
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.elide_casts import ElideCasts
+from onnx_gs.passes.equalize_ranks import EqualizeRanks
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
 from onnx_gs.passes.fold_constants import FoldConstants
 from onnx_gs.passes.fold_shapes import FoldShapes
 from onnx_gs.passes.freeze_inputs import FreezeInputs
+from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
+from onnx_gs.passes.hoist_common import HoistCommon
+from onnx_gs.passes.hoist_invariants import HoistInvariants
+from onnx_gs.passes.if_to_where import IfToWhere
 from onnx_gs.passes.infer_shapes import InferShapes
 from onnx_gs.passes.inline_functions import InlineFunctions
 from onnx_gs.passes.inline_if import InlineIf
 from onnx_gs.passes.legalize_dtypes import LegalizeDtypes
 from onnx_gs.passes.legalize_ops import LegalizeOps
+from onnx_gs.passes.loop_to_reduce import LoopToReduce
 from onnx_gs.passes.lower_constants import LowerConstants
+from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.passes.lower_optional import LowerOptional
+from onnx_gs.passes.lower_scan import LowerScan
 from onnx_gs.passes.lower_sequence import LowerSequence
+from onnx_gs.passes.normalize_if import NormalizeIf
+from onnx_gs.passes.normalize_loop import NormalizeLoop
+from onnx_gs.passes.share_outer import ShareOuter
+from onnx_gs.passes.slice_by_counter import SliceByCounter
 from onnx_gs.passes.toposort import Toposort
+from onnx_gs.passes.unroll_loop import UnrollLoop
+from onnx_gs.passes.vectorize_loop import VectorizeLoop
 
 if TYPE_CHECKING:
     from onnx_gs.passes.base import Pass
 
 #: Every pass that can be named in text, such as on the command line.
 PASSES: tuple[type[Pass], ...] = (
+    BoundLoop,
     Cleanup,
     ElideCasts,
+    EqualizeRanks,
     ExpandFunctionOps,
     FoldConstants,
     FoldShapes,
     FreezeInputs,
+    GrowToScanOutput,
+    HoistCommon,
+    HoistInvariants,
+    IfToWhere,
     InferShapes,
     InlineFunctions,
     InlineIf,
     LegalizeDtypes,
     LegalizeOps,
+    LoopToReduce,
     LowerConstants,
+    LowerControlFlow,
     LowerOptional,
+    LowerScan,
     LowerSequence,
+    NormalizeIf,
+    NormalizeLoop,
+    ShareOuter,
+    SliceByCounter,
     Toposort,
+    UnrollLoop,
+    VectorizeLoop,
 )
 
 

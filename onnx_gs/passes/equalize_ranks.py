@@ -54,7 +54,8 @@ class EqualizeRanks(Pass):
             high = max(len(a.shape), len(b.shape))
             problem = _minding(editor, out, high)
             if problem:
-                report.decline(owner, node, f"output '{out.name}' has rank {len(a.shape)} or {len(b.shape)}, as '{node.inputs[0].name}' decides, and {problem}")
+                ranks = f"rank {len(a.shape)} or {len(b.shape)}, as '{node.inputs[0].name}' decides"
+                report.decline(owner, node, f"output '{out.name}' has {ranks}, and {problem}")
                 continue
             report.rewrote(owner, node, f"output '{out.name}' has rank {high} either way")
             for body, t in zip(bodies, (a, b)):

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class GrowToScanOutput(Pass):
     """Replace a carried value that only grows by ``Concat`` by a scan output of what each trip adds.
 
-    Matches:   a carried value of ``ai.onnx::Loop`` whose next value is ``Concat`` of itself, first or last, and of others; the body reads neither it
-               nor the next value elsewhere.
-    Rewrites:  what a trip adds becomes a scan output; after the loop the rows are merged along the axis, in reverse where the body prepends, and joined
-               to the initial value. Works with any trip count.
+    Matches:   a carried value of ``ai.onnx::Loop`` whose next value is ``Concat`` of itself, first or last, and of others; the body reads
+               neither it nor the next value elsewhere.
+    Rewrites:  what a trip adds becomes a scan output; after the loop the rows are merged along the axis, in reverse where the body prepends,
+               and joined to the initial value. Works with any trip count.
     Requires:  what a trip adds has the same, known shape each trip; dims that are computed need opset 14. Arithmetic stays.
     Declines:  the value is read inside (unroll, if the trip count is known); the added part has an unknown rank, or a length that may differ.
     TensorRT:  a recurrence must keep its shape (reality row 8).
@@ -150,7 +150,8 @@ def _returned(editor: Editor, loop: LoopParts, k: int, concat: Node) -> bool:
     """Say whether the next value has another use than being the next value."""
     t = loop.state_out(k)
     while True:
-        if sum(1 for o in loop.body.outputs if o is t) != (1 if t is loop.state_out(k) else 0) or any(g is not loop.body for g in editor.listed_by(t)):
+        wanted = 1 if t is loop.state_out(k) else 0
+        if sum(1 for o in loop.body.outputs if o is t) != wanted or any(g is not loop.body for g in editor.listed_by(t)):
             return True
         readers = list(t.outputs)
         if t is loop.state_out(k):

@@ -64,7 +64,9 @@ def _pairs(node: Node) -> list[tuple[Node, Node]]:
         if any(id(t) in local and i not in shared for t, i in zip(n.inputs, inputs)):
             return None
         attributes = attribute_key(n)
-        return None if attributes is None or not _movable(n) else (n.op, n.overload, attributes, tuple(input_key(t, i) for t, i in zip(n.inputs, inputs)))
+        if attributes is None or not _movable(n):
+            return None
+        return (n.op, n.overload, attributes, tuple(input_key(t, i) for t, i in zip(n.inputs, inputs)))
 
     # The nodes of a branch are in order, so each is ready once those it reads were paired: go through both in step, by rounds.
     left, right = list(then.nodes), list(other.nodes)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.analysis import speculation
+from onnx_gs.analysis.loops import surely_same, trusted_symbols
 from onnx_gs.ir import Node, dtypes, edit, walk
-from onnx_gs.ir.shapes import is_static, same_shape, volume
+from onnx_gs.ir.shapes import is_static, volume
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
 from onnx_gs.passes.normalize_if import BRANCHES
@@ -25,7 +26,8 @@ _SELECTABLE = {dtypes.FLOAT, dtypes.FLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes
 class IfToWhere(Pass):
     """Replace an ``If`` whose branches are cheap by both branches and a ``Where`` on the condition.
 
-    Matches:   ``ai.onnx::If`` of at most ``max_nodes`` nodes in both branches together, of operators that cannot fail and cost little (elementwise, and
+    Matches:   ``ai.onnx::If`` of at most ``max_nodes`` nodes in both branches together, of operators that cannot fail and cost little
+               (elementwise, and
                moving data), whose outputs have surely equal shapes and one element type: float, double, float16, int32, int64 or bool.
     Rewrites:  both branches inline; each output by ``Where``, for bool by ``And``, ``Or`` and ``Not``.
     Requires:  opset 9. Each branch computes what it did, to the bit; the values that are not chosen are discarded.
@@ -69,6 +71,7 @@ class IfToWhere(Pass):
         bodies = [node.attrs[b] for b in BRANCHES if b in node.attrs]
         if len(bodies) != 2 or any(len(b.outputs) < len(node.outputs) for b in bodies):
             return "the branches have another number of outputs than the node"
+        trusted = trusted_symbols(editor.root)
         size = sum(len(b.nodes) for b in bodies)
         if size > self.max_nodes:
             return f"the branches have {size} nodes, more than {self.max_nodes}"
@@ -79,18 +82,19 @@ class IfToWhere(Pass):
                     return problem
         for out, a, b in zip(node.outputs, *(b.outputs for b in bodies)):
             if out.name and editor.is_used(out):
-                problem = self._mismatch(out, a, b)
+                problem = self._mismatch(out, a, b, trusted)
                 if problem:
                     return problem
         return ""
 
-    def _mismatch(self, out: Tensor, a: Tensor, b: Tensor) -> str:
+    def _mismatch(self, out: Tensor, a: Tensor, b: Tensor, trusted: set[str]) -> str:
         first, second = dtypes.of(a), dtypes.of(b)
         if first is None or first is not second:
             return f"output '{out.name}' is {first.name if first else 'of unknown type'} or {second.name if second else 'of unknown type'}"
         if first is not dtypes.BOOL and first not in _SELECTABLE:
             return f"output '{out.name}' is {first.name}, which Where does not select everywhere"
-        if a.shape is None or b.shape is None or not same_shape(a.shape, b.shape):
+        ranked = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
+        if not ranked or not all(surely_same(d, e, trusted) for d, e in zip(a.shape, b.shape)):
             return f"output '{out.name}' is {_shown(a.shape)} or {_shown(b.shape)}: not surely of one shape"
         if is_static(a.shape) and volume(a.shape) > self.max_elements:
             return f"output '{out.name}' has {volume(a.shape)} elements"

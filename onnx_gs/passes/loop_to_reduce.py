@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from onnx_gs.analysis.loops import LoopParts, origin
-from onnx_gs.errors import GraphError
+from onnx_gs.analysis.loops import LoopParts, origin, surely_same, trusted_symbols
 from onnx_gs.ir import Node, Tensor, dtypes, edit, walk
-from onnx_gs.ir.shapes import broadcast, same_shape
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
 from onnx_gs.passes.vectorize_loop import Plan
@@ -25,12 +23,14 @@ _REDUCE = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "
 class LoopToReduce(Pass):
     """Replace a ``Loop`` that only accumulates by one ``Reduce`` over all trips.
 
-    Matches:   ``ai.onnx::Loop`` whose every carried value is ``Add``, ``Mul``, ``Max`` or ``Min`` of itself and something that no carried value enters, read
+    Matches:   ``ai.onnx::Loop`` whose every carried value is ``Add``, ``Mul``, ``Max`` or ``Min`` of itself and something that no carried value
+               enters, read
                nowhere else; the rest of the body can be computed for all trips at once (see ``vectorize-loop``).
     Rewrites:  what is accumulated, for all trips; ``ReduceSum`` and so on over them; joined with the initial value.
-    Requires:  int32 or int64, where order does not matter: equal to the bit. With ``reorder`` also floats, where sums and products are added up in another
-               order: close, not equal.
-    Declines:  floats without ``reorder``; an initial value that the first trip would broadcast.
+    Requires:  ``Max`` and ``Min`` of int32 or int64: equal to the bit. With ``reorder`` also sums and products, and floats: these are added up in
+               another
+               order, and ONNX Runtime sums integers in floating point (exact below 2⁵³ only), so results are close, not equal.
+    Declines:  sums, products and floats without ``reorder``; an initial value that the first trip would broadcast.
     TensorRT:  takes both; a sum loop of 22 network layers becomes 2.
 
     Before::                                                              After::
@@ -38,7 +38,7 @@ class LoopToReduce(Pass):
             r = Gather (x, i)  so = Add (s, r) }>
 
     Args:
-        reorder: also floats, whose results then differ in the last bits.
+        reorder: also sums, products and floats, whose results then may differ in the last bits.
     """
 
     name: ClassVar[str] = "loop-to-reduce"
@@ -59,8 +59,8 @@ class LoopToReduce(Pass):
         found = [s for s in steps if s is not None]
         if len(found) != len(steps):
             return
-        for k, (_, added) in enumerate(found):
-            problem = self._problem(loop.initial(k), added)
+        for k, (node, added) in enumerate(found):
+            problem = self._problem(node.op, loop.initial(k), added, trusted_symbols(editor.root))
             if problem:
                 report.decline(owner, loop.node, problem)
                 return
@@ -83,22 +83,20 @@ class LoopToReduce(Pass):
                 results.append(emit.elementwise(node.op, initial, emit.reduce(_REDUCE[node.op], made[k], [0], keepdims=False)))
         editor.replace(owner, loop.node, emit.nodes, [*results, *made[loop.carried :]])
 
-    def _problem(self, initial: Tensor, added: Tensor) -> str:
+    def _problem(self, op: str, initial: Tensor, added: Tensor, trusted: set[str]) -> str:
         known = dtypes.of(initial)
-        if known not in {dtypes.INT32, dtypes.INT64} and not (self.reorder and known in {dtypes.FLOAT, dtypes.DOUBLE}):
-            return f"{known.name if known else 'an unknown type'} would be added up in another order; 'reorder' allows that"
-        if initial.shape is None or added.shape is None or not _fits(list(initial.shape), list(added.shape)):
+        whole = known in {dtypes.INT32, dtypes.INT64}
+        if not (whole and op in {"Max", "Min"}) and not (self.reorder and (whole or known in {dtypes.FLOAT, dtypes.DOUBLE})):
+            return f"'{op}' of {known.name if known else 'an unknown type'} would go in another order; 'reorder' allows that"
+        if initial.shape is None or added.shape is None or not _fits(list(initial.shape), list(added.shape), trusted):
             return f"'{initial.name}' may take another shape in the first trip"
         return ""
 
 
-def _fits(initial: list[object], added: list[object]) -> bool:
-    if same_shape(initial, added):
+def _fits(initial: list[object], added: list[object], trusted: set[str]) -> bool:
+    if len(added) == 0:
         return True
-    try:
-        return same_shape(broadcast(initial, added), initial)  # type: ignore[arg-type]
-    except GraphError:
-        return False
+    return len(initial) == len(added) and all(surely_same(a, b, trusted) for a, b in zip(initial, added))
 
 
 def _step(editor: Editor, loop: LoopParts, k: int) -> tuple[Node, Tensor] | None:

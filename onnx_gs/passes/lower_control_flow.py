@@ -55,15 +55,17 @@ class LowerControlFlow(Pass):
     """Replace ``If``, ``Loop``, ``Scan``, sequences and optionals as far as that can be done exactly; what TensorRT takes may stay.
 
     Matches:   the operators with bodies, and those on sequences and optionals, at any depth.
-    Rewrites:  by the passes for each construct, in rounds: what conditions say, constant conditions, common nodes; loops in plain form, Scans, growing
-               values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, bounds for loops that end by a
+    Rewrites:  by the passes for each construct, in rounds: what conditions say, constant conditions, common nodes; loops in plain form, Scans,
+               growing values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, bounds for loops that end by a
                condition, hoisting, ``Where``, equal ranks. Constants and shapes are folded between the rounds.
-    Requires:  a sorted graph (done here). Names and types of the model's inputs and outputs stay, and so do the names of what is not rewritten; weights
+    Requires:  a sorted graph (done here). Names and types of the model's inputs and outputs stay, and so do the names of what is not rewritten;
+               weights
                are never copied.
     Declines:  as each pass says; what is still there in the end is in the report's ``left``, with the reasons.
     TensorRT:  see the page on lowering for what it refuses and what is done about it.
 
-    It ends because each round has to make the model smaller by a measure: the operators with bodies, counted by how deep they are nested (unrolling one
+    It ends because each round has to make the model smaller by a measure: the operators with bodies, counted by how deep they are nested
+    (unrolling one
     copies only shallower ones), then the sequence and optional operators, then the values that loops carry.
 
     Args:
@@ -174,7 +176,7 @@ def _ops(graph: Graph) -> set[str]:
 
 
 def _measure(graph: Graph) -> tuple[tuple[int, ...], int, int]:
-    """Count what is left: operators with bodies by height, the highest first; sequence and optional operators; what loops carry and have as outputs."""
+    """Count what is left: operators with bodies by height, the highest first; sequence and optional operators; what loops carry and give."""
     height: dict[int, int] = {}
     every = list(walk.graphs(graph, functions=True))
     counts: dict[int, int] = {}

@@ -24,7 +24,8 @@ class LowerScan(Pass):
     """Replace a ``Scan`` by a ``Loop`` where that helps, and make its axes non-negative where it stays.
 
     Matches:   ``ai.onnx::Scan``, opset 8 to now: any axes and directions, any number of states, inputs and outputs.
-    Rewrites:  to a ``Loop`` over ``Gather`` of the scan inputs, counted from the end where a direction is reverse; outputs turned around and their axis
+    Rewrites:  to a ``Loop`` over ``Gather`` of the scan inputs, counted from the end where a direction is reverse; outputs turned around and their
+               axis
                moved by ``Slice`` and ``Transpose``. That is done where there is no state, where the length is known and unrolling fits ``max_nodes``,
                and for every Scan with ``everything``. Otherwise negative axes become non-negative. A batch (opset 8) is an outer ``Loop``.
     Requires:  known ranks where axes are negative or an output's axis is not 0. Arithmetic and its order stay.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from onnx_gs.analysis import constness, trip_counts
-from onnx_gs.analysis.loops import LoopParts
+from onnx_gs.analysis.loops import LoopParts, surely_same, trusted_symbols
 from onnx_gs.ir import edit, walk
-from onnx_gs.ir.shapes import is_static_dim, same_dim
+from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
 
@@ -73,7 +73,7 @@ def _slice(editor: Editor, body: Graph, node: Node, loop: LoopParts, report: Rep
     if not 0 < width <= _WIDEST or start[0] < 0 or start[1] < 0:
         report.decline(body, node, "its bounds may be negative, or it is empty or very wide")
         return
-    if not _inside(loop, x, axis, start, width):
+    if not _inside(editor.root, loop, x, axis, start, width):
         report.decline(body, node, f"it may reach past the end of '{x.name}', where a slice is cut short")
         return
     report.rewrote(body, node, f"a Gather of {width} along axis {axis}")
@@ -130,7 +130,7 @@ def _combine(op: str, parts: list[tuple[int, int] | None]) -> tuple[int, int] | 
     return a * d + c * b, b * d
 
 
-def _inside(loop: LoopParts, x: Tensor, axis: int, start: tuple[int, int], width: int) -> bool:
+def _inside(root: Graph, loop: LoopParts, x: Tensor, axis: int, start: tuple[int, int], width: int) -> bool:
     count = trip_counts.of_loop(loop.node)
     if count.at_most is not None and is_static_dim(x.shape[axis]):
         last = start[0] * max(0, count.at_most - 1) + start[1]
@@ -139,5 +139,8 @@ def _inside(loop: LoopParts, x: Tensor, axis: int, start: tuple[int, int], width
         source = trip_counts.dim_source(loop.trip)
         if source is not None:
             tensor, at = source
-            return (tensor is x and at == axis) or (tensor.shape is not None and at < len(tensor.shape) and same_dim(tensor.shape[at], x.shape[axis]))
+            if tensor is x and at == axis:
+                return True
+            known = tensor.shape is not None and at < len(tensor.shape)
+            return known and surely_same(tensor.shape[at], x.shape[axis], trusted_symbols(root))
     return False

@@ -9,9 +9,9 @@ import numpy as np
 
 from onnx_gs.analysis import constness, speculation, trip_counts
 from onnx_gs.analysis.known_values import KnownValues
-from onnx_gs.analysis.loops import LoopParts
+from onnx_gs.analysis.loops import LoopParts, surely_same, trusted_symbols
 from onnx_gs.ir import Node, Tensor, Variable, edit, walk
-from onnx_gs.ir.shapes import is_static_dim, same_dim
+from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from onnx_gs.ir.edit import Editor
     from onnx_gs.passes.base import Report
 
-#: Elementwise operators whose result for an element does not depend on where in a tensor it stands, to the bit, in ONNX Runtime. (Sin, Log, Elu and some
-#: others treat the last elements of a tensor by other code than the first.)
+#: Elementwise operators whose result for an element does not depend on where in a tensor it stands, to the bit, in ONNX Runtime. (Sin, Log, Elu and
+#: some others treat the last elements of a tensor by other code than the first.)
 EXACT = frozenset({
     "Abs", "Add", "And", "Cast", "Ceil", "Clip", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish",
     "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Reciprocal", "Relu", "Round",
@@ -36,7 +36,8 @@ class VectorizeLoop(Pass):
 
     Matches:   ``ai.onnx::Loop`` without carried values, with a trip count and no condition, whose body gathers by the iteration number and computes
                elementwise or moves data.
-    Rewrites:  the iteration number becomes a ``Range``; ``Gather(x, i)`` of a tensor of that very length becomes the tensor; each node works on a leading
+    Rewrites:  the iteration number becomes a ``Range``; ``Gather(x, i)`` of a tensor of that very length becomes the tensor; each node works on a
+               leading
                axis of trips; a row that is the same each trip is expanded.
     Requires:  known ranks. Results are equal to the bit: only operators whose result for an element does not depend on its place.
     Declines:  other operators (a batched MatMul may add in another order), computed axes and shapes, nested bodies.
@@ -156,7 +157,7 @@ class Plan:
             return f"the rank of an input of '{node.name or node.op}' is not known"
         if node.op == "Clip" and any(self._varies(t) for t in node.inputs[1:]):
             return "the bounds of 'Clip' differ by trip"
-        if node.op in {"Cast"} and node.attrs.get("to") == 8:
+        if node.op == "Cast" and node.attrs.get("to") == 8:
             return "'Cast' to string"
         if len(node.outputs) != 1:
             return f"'{node.op}' with several outputs"
@@ -233,7 +234,8 @@ class Plan:
         if exact is not None:
             numbers: Tensor = emit.constant(np.arange(exact, dtype=np.int64))
         else:
-            numbers = emit.op("Range", emit.constant(np.array(0, np.int64)), self.trips, emit.constant(np.array(1, np.int64)), dtype=np.int64, shape=[None])
+            zero, one = emit.constant(np.array(0, np.int64)), emit.constant(np.array(1, np.int64))
+            numbers = emit.op("Range", zero, self.trips, one, dtype=np.int64, shape=[None])
         return emit.unsqueeze(numbers, [1]) if self.ranks[id(self.loop.iteration)] == 1 else numbers
 
     def _emit(self, node: Node) -> None:
@@ -269,8 +271,7 @@ class Plan:
         x, index = node.inputs
         axis = int(node.attrs.get("axis", 0))
         if self._varies(x):
-            made = emit.gather(self._of(x), self._of(index), axis % self.ranks[id(x)] + 1)
-            return made
+            return emit.gather(self._of(x), self._of(index), axis % self.ranks[id(x)] + 1)
         outer = self.batched.get(id(x), x)
         axis %= self._rank(x) or 1
         rank = self._rank(x) or 1
@@ -291,6 +292,8 @@ class Plan:
         tensor, at = source
         if tensor is x and at == axis:
             return True
-        return x.shape is not None and tensor.shape is not None and at < len(tensor.shape) and same_dim(tensor.shape[at], x.shape[axis])
+        if x.shape is None or tensor.shape is None or at >= len(tensor.shape):
+            return False
+        return surely_same(tensor.shape[at], x.shape[axis], trusted_symbols(self.editor.root))
 
 

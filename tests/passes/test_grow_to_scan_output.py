@@ -83,4 +83,4 @@ def test_near_misses(body, reason):
 
 def test_what_is_appended_may_grow_itself():
     report = assert_equal_outputs(GrowToScanOutput(), GROWS % "so = Concat <axis = 0> (s, t)  to = Concat <axis = 0> (t, x)")
-    assert ["not known" in e.reason or "may differ" in e.reason for e in report.declined] == [True]
+    assert any("may differ" in e.reason for e in report.declined)

@@ -20,9 +20,9 @@ def test_a_moving_row_is_gathered():
         SliceByCounter(),
         before=text(1, 6, "k = Identity (i)"),
         after="""g (float[6,2] x, float[1,2] init) => (float[1,2] y) <int64 m = {6}, bool c = {1}, int64[1] width = {1}, int64[1] ax = {0}> {
-            y = Loop (m, c, init) <body = b (int64 i, bool ci, float[1,2] s) => (bool co, float[1,2] so) <int64[1] one = {1}> {
+            y = Loop (m, c, init) <body = b (int64 i, bool ci, float[1,2] s) => (bool co, float[1,2] so) {
                 co = Identity (ci)  k = Identity (i)  i1 = Unsqueeze (k, ax)  j1 = Add (i1, width)
-                at = Reshape (i1, one)  r = Gather <axis = 0> (x, at)  so = Add (s, r) }> }""",
+                r = Gather <axis = 0> (x, i1)  so = Add (s, r) }> }""",
     )
 
 

@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 
 import onnx_gs as gs
+from onnx_gs.analysis import shape_inference
 from onnx_gs.ir import isomorphism, verify
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def assert_rewrites(
     source = model(before, opset, functions=functions)
     onnx.checker.check_model(source)
     graph = gs.import_onnx(source)
+    shape_inference.infer(graph)
     report = rewrite(graph)
     assert not verify.problems(graph)
     assert report.rewritten, f"nothing was rewritten; declined: {[e.reason for e in report.declined]}"
@@ -114,6 +116,7 @@ def assert_declines(rewrite: Pass, text: str, reason: str, *, opset: int = 18, f
     """Check that a pass leaves a text as it is, and says why: ``reason`` is part of what it says; empty where it has nothing to say."""
     source = model(text, opset, functions=functions)
     graph = gs.import_onnx(source)
+    shape_inference.infer(graph)
     report = rewrite(graph)
     assert not report.rewritten, [f"{e.op}: {e.reason}" for e in report.rewritten]
     difference = isomorphism.difference(graph, parse(text, opset, functions=functions))
@@ -127,6 +130,7 @@ def assert_equal_outputs(rewrite: Pass, text: str, *feeds: dict[str, Any], opset
     """Check that a pass keeps a text sound and its outputs equal, whatever it does."""
     source = model(text, opset, functions=functions)
     graph = gs.import_onnx(source)
+    shape_inference.infer(graph)
     report = rewrite(graph)
     assert not verify.problems(graph), verify.problems(graph)
     result = gs.export_onnx(graph)
