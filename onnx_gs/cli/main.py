@@ -45,6 +45,7 @@ COMMANDS: dict[str, str] = {
     "diff": "say how two models differ",
     "bind": "give symbolic dims their values, or make a fixed axis dynamic",
     "convert": "store a model in another way: external data, opset, text",
+    "view": "show a model, or two side by side, as one HTML page",
 }
 
 DONE, OTHER, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130

@@ -1,0 +1,1 @@
+"""Looking at models: one self-contained page with the graph, laid out in the browser."""
