@@ -1,12 +1,12 @@
 """Give symbolic dims their values, or make a fixed axis of an input dynamic.
 
-``--bind batch=4`` fixes a dim. ``--dynamic x:0:batch`` makes axis 0 of input ``x`` symbolic, together with the constants that hold its old size because
-of it; the result is proved by running two sizes, and left unwritten (status 1) where that fails.
+``--bind batch=4`` fixes a dim. ``--dynamic x:0:batch`` makes axis 0 of input ``x`` symbolic, together with the constants that hold its old size
+because of it; the result is proved by running two sizes, and left unwritten (status 1) where that fails.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx_gs.cli import options as shared, rewriting
 from onnx_gs.errors import GraphValueError
@@ -24,8 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser)
     shared.add_output(parser)
     shared.add_verify(parser)
-    parser.add_argument("--bind", metavar="DIM=N", type=shared.pair, action="append", default=[], help="the size of a symbolic dim (again for several)")
-    parser.add_argument("--dynamic", metavar="INPUT:AXIS:NAME", action="append", default=[], help="make an axis of an input symbolic (again for several)")
+    again: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--bind", metavar="DIM=N", type=shared.pair, help="the size of a symbolic dim (again for several)", **again)
+    parser.add_argument("--dynamic", metavar="INPUT:AXIS:NAME", help="make an axis of an input symbolic (again for several)", **again)
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -49,6 +50,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 def _axis(text: str) -> tuple[str, int, str]:
     parts = text.rsplit(":", 2)
-    if len(parts) != 3 or not parts[1].lstrip("-").isdigit() or not parts[2]:  # noqa: PLR2004 - the three parts named in the message
+    if len(parts) != 3 or not parts[1].lstrip("-").isdigit() or not parts[2]:
         raise GraphValueError(f"--dynamic {text} is not INPUT:AXIS:NAME", fix="write it as x:0:batch")
     return parts[0], int(parts[1]), parts[2]

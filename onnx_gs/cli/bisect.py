@@ -1,7 +1,7 @@
 """Find the smallest part of a model that still fails a check.
 
-The check is a command; ``{model}`` in it stands for the part's file, and it passes when it exits with status 0. Each part has real inputs beside it, in
-``test_data_set_0``. An interrupted search goes on where it was when the same ``--folder`` is given again. Status 1: a failing part was found.
+The check is a command; ``{model}`` in it stands for the part's file, and it passes when it exits with status 0. Each part has real inputs beside it,
+in ``test_data_set_0``. An interrupted search goes on where it was when the same ``--folder`` is given again. Status 1: a failing part was found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", metavar="COMMAND", required=True, help="the command, such as 'python check.py {model}'")
     parser.add_argument("-o", "--output", metavar="OUT", help="where the failing part goes (default: it stays in the folder)")
     parser.add_argument("--folder", metavar="FOLDER", default="bisect", help="where parts and the log are kept (default: bisect)")
-    parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node (default: halves)")
+    parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node (halves)")
     parser.add_argument("--fail-pattern", metavar="REGEX", help="the part fails when the command's output matches this, whatever its status")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the part fails when the command takes longer")
     parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs (default: random)")

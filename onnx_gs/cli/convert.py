@@ -1,14 +1,14 @@
 """Store a model in another way: external data or one file, another opset, ONNX text.
 
-A result named ``*.txt`` or ``*.onnxtxt`` is written as ONNX text, and such a file is read as ONNX text. ``--opset N`` converts ONNX's own operators with
-ONNX's version converter.
+A result named ``*.txt`` or ``*.onnxtxt`` is written as ONNX text, and such a file is read as ONNX text. ``--opset N`` converts ONNX's own operators
+with ONNX's version converter.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from onnx_gs.cli import models, options as shared
 from onnx_gs.errors import ModelFileError
@@ -55,7 +55,7 @@ def _read(path: str, session: Session) -> Graph:
         content = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"'{path}' cannot be read as text: {error}") from error
-    return text.parse(content, graph_type=Graph, function_type=Function)
+    return cast("Graph", text.parse(content, graph_type=Graph, function_type=Function))
 
 
 def _converted(graph: Graph, opset: int) -> Graph:

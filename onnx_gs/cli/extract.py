@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from onnx_gs.cli.report import Session
-    from onnx_gs.graph import Graph
+    from onnx_gs.ir import Graph
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     models.write(part, options, session)
     if options.record:
         _record(graph, part, options, session)
-    session.put(result={"output": options.output, "nodes": models.node_count(part), "inputs": [t.name for t in part.inputs], "outputs": [t.name for t in part.outputs]})
+    border = {"inputs": [t.name for t in part.inputs], "outputs": [t.name for t in part.outputs]}
+    session.put(result={"output": options.output, "nodes": models.node_count(part), **border})
     session.say(f"{options.model} → {options.output}: {models.node_count(part):,} nodes", style="bold")
     session.table("inputs", ("name", "dtype", "shape"), [(t.name, str(t.dtype), str(t.shape)) for t in part.inputs])
     session.table("outputs", ("name", "dtype", "shape"), [(t.name, str(t.dtype), str(t.shape)) for t in part.outputs])
