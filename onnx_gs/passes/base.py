@@ -99,6 +99,7 @@ class Pass:
     """
 
     name: ClassVar[str] = ""
+    shares: ClassVar[bool] = False  # whether it keeps what other passes found out (``Report.shared``) in step with its edits
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place and note what was done."""
@@ -119,6 +120,8 @@ class Pass:
             self.run(graph, report)
         finally:
             report._places = None
+            if not self.shares:
+                report.shared.pop("works", None)
             report.seconds[self.name] = report.seconds.get(self.name, 0.0) + time.perf_counter() - started
             report.current = before
 

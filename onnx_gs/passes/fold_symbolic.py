@@ -33,6 +33,7 @@ class FoldShapeValues(Pass):
     """
 
     name: ClassVar[str] = "fold-shape-values"
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Fold in the graph, its bodies and functions."""

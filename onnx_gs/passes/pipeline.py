@@ -121,6 +121,25 @@ class Fixpoint(Pass):
         return f"({','.join(map(str, self.passes))})*"
 
 
+def check(before: Graph, after: Graph, ran: Sequence[Pass], *, absolute: float = 0.0, relative: float = 0.0) -> None:
+    """Compare a graph with what passes made of it; nothing happens where it does not run in the first place.
+
+    Args:
+        before: the graph as it was.
+        after: the graph as it is.
+        ran: the passes that ran, in order.
+        absolute: absolute differences up to this are none.
+        relative: relative differences up to this are none.
+
+    Raises:
+        VerificationError: an output changed; it names the pass, found by bisection, and the node.
+    """
+    pipeline = Pipeline(verify=True, absolute=absolute, relative=relative)
+    verdict = pipeline._compare(before, after)
+    if verdict is not None and verdict.outputs:
+        raise _blame(before, ran, pipeline, verdict)
+
+
 def run_all(passes: Sequence[Pass], graph: Graph, report: Report) -> list[Pass]:
     """Run passes, and list those that ran, in order, with each round of a fixpoint spelled out."""
     ran: list[Pass] = []

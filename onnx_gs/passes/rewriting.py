@@ -172,6 +172,7 @@ class NodePass(Pass):
     """A pass that looks at the nodes of some operators, one by one."""
 
     ops: ClassVar[tuple[str, ...]] = ()
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Look at every node of the operators, bodies and functions included."""

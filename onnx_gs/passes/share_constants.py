@@ -35,6 +35,7 @@ class ShareConstants(Pass):
     """
 
     name: ClassVar[str] = "share-constants"
+    shares: ClassVar[bool] = True
     split: bool = False
     most_bytes: int = 1 << 28
 

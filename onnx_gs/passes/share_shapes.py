@@ -32,6 +32,7 @@ class ShareShapes(Pass):
     """
 
     name: ClassVar[str] = "share-shapes"
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Share in node order; a body also sees what is before its node."""

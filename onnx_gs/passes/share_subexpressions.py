@@ -31,6 +31,7 @@ class ShareSubexpressions(Pass):
     """
 
     name: ClassVar[str] = "share-subexpressions"
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Share in every graph by itself, in node order, so that chains of equal nodes collapse in one go."""

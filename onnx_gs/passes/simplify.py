@@ -15,6 +15,7 @@ from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.cleanup import Cleanup, cleanup
+from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
 from onnx_gs.passes.eliminate_casts import EliminateCasts
 from onnx_gs.passes.eliminate_identity import EliminateDropout, EliminateIdentity, EliminateSingleOperand
@@ -29,6 +30,7 @@ from onnx_gs.passes.fuse_gemm import FuseGemm, FusePad
 from onnx_gs.passes.hoist_common import HoistCommon
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
+from onnx_gs.passes.pipeline import check
 from onnx_gs.passes.rewriting import works
 from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_shapes import ShareShapes
@@ -57,6 +59,7 @@ class Simplify(Pass):
         fuse: also fuse operators, which reorders float arithmetic.
         keep_zero_sign: keep additions of 0, which turn -0 into +0.
         keep_subnormals: keep factors below 1, whose absorption may change results that start from numbers below 2^-126.
+        verify: run the graph before and after in ONNX Runtime, on three seeded inputs and two sizes of every symbolic dim.
         only: names of the passes to run; empty for all.
         skip: names of passes to leave out.
     """
@@ -67,6 +70,7 @@ class Simplify(Pass):
     fuse: bool = False
     keep_zero_sign: bool = False
     keep_subnormals: bool = False
+    verify: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
 
@@ -104,7 +108,7 @@ class Simplify(Pass):
             ShareSubexpressions(),
         ]
         fusions: list[Pass] = [FuseBatchNorm(), FuseScale(), FuseConstants(), FuseGemm(), FusePad()]
-        known = [FoldConstants.name, *(p.name for p in (*every, *fusions)), Cleanup.name]
+        known = [FoldConstants.name, *(p.name for p in (*every, *fusions)), Cleanup.name, DropUnusedOutputs.name]
         for wanted in (*self.only, *self.skip):
             if wanted not in known:
                 raise GraphValueError(f"simplify has no pass '{wanted}'", fix=f"use one of: {', '.join(known)}")
@@ -114,67 +118,83 @@ class Simplify(Pass):
         return name not in self.skip and (not self.only or name in self.only)
 
     def run(self, graph: Graph, report: Report) -> None:
-        """Run rounds until nothing changes."""
-        passes = self.passes()
-        report.shared["close"] = self.fuse
-        for work in works(graph, report):  # other passes may have edited since this report last saw a simplification
-            work.forget_nodes()
-            work.forget_facts()
-        with collector_paused():
-            weight = _weight(graph) if self.max_growth is not None else 0
-            self._fold(graph, report, weight)
-            left = _ready(graph)
-            for _ in range(_MOST_ROUNDS):
-                before = report.changed
-                for p in passes:
-                    if isinstance(p, (NormalizeIf, HoistCommon)):
-                        if any(work.nodes(("If",)) for work in works(graph, report)):
-                            self._foreign(p, graph, report)
-                    else:
-                        p.apply(graph, report)
-                    if isinstance(p, ShareShapes):
-                        self._sweep(graph, report)  # what shape arithmetic there was is mostly dead by now
-                swept = self._sweep(graph, report)
-                if report.changed == before and not swept:
-                    break
-                if not _ready(graph) <= left:
-                    if self._fold(graph, report, weight):
-                        for work in works(graph, report):
-                            work.forget_facts()
-                    left = _ready(graph)
+        """Run rounds until nothing changes.
 
-    def _fold(self, graph: Graph, report: Report, weight: int) -> bool:
+        Raises:
+            GraphValueError: ``only`` or ``skip`` names a pass that is none of these.
+            VerificationError: ``verify`` found an output that changed; it names the pass and the node.
+        """
+        passes = self.passes()
+        before = graph.copy() if self.verify else None
+        ran: list[Pass] = []
+        report.shared["close"] = self.fuse
+        with collector_paused():
+            self._rounds(graph, report, passes, ran)
+        if before is not None:
+            bounds = {"absolute": 1e-5, "relative": 1e-3} if self.fuse else {}
+            check(before, graph, ran, **bounds)
+
+    def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
+        weight = _weight(graph) if self.max_growth is not None else 0
+        self._fold(graph, report, weight, ran)
+        left = _ready(graph)
+        for _ in range(_MOST_ROUNDS):
+            before = report.changed
+            for p in passes:
+                if p.shares:
+                    p.apply(graph, report)
+                    ran.append(p)
+                elif any(work.nodes(("If",)) for work in works(graph, report)):
+                    self._foreign(p, graph, report, ran)
+                if isinstance(p, ShareShapes):
+                    self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
+            swept = self._sweep(graph, report, ran)
+            if report.changed == before and not swept:
+                break
+            if not _ready(graph) <= left:
+                if self._fold(graph, report, weight, ran):
+                    for work in works(graph, report):
+                        work.forget_facts()
+                left = _ready(graph)
+        if self._wants(DropUnusedOutputs.name):
+            self._foreign(DropUnusedOutputs(), graph, report, ran)
+
+    def _fold(self, graph: Graph, report: Report, weight: int, ran: list[Pass]) -> bool:
         """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
         if not self._wants(FoldConstants.name):
             return False
         left = None if self.max_growth is None else max(0, weight + self.max_growth - _weight(graph))
         count = report.changed
-        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report)
+        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report, ran)
         changed = report.changed > count
-        self._sweep(graph, report)
+        self._sweep(graph, report, ran)
         return changed
 
-    def _sweep(self, graph: Graph, report: Report) -> bool:
+    def _sweep(self, graph: Graph, report: Report, ran: list[Pass]) -> bool:
         """Drop what became dead; the report has an entry only where this was asked for by name, as it follows from the other entries."""
         if not self._wants(Cleanup.name):
             return False
+        ran.append(Cleanup())
+        started = time.perf_counter()
         if self.only:
             count = report.changed
-            self._foreign(Cleanup(), graph, report)
-            return report.changed > count
-        started = time.perf_counter()
-        dead = cleanup(graph)
+            Cleanup().run(graph, report)
+            dead = report.changed > count
+        else:
+            dead = bool(cleanup(graph))
         report.seconds[Cleanup.name] = report.seconds.get(Cleanup.name, 0.0) + time.perf_counter() - started
         if dead:
             for work in works(graph, report):
                 work.forget_nodes()
-        return bool(dead)
+        return dead
 
-    def _foreign(self, p: Pass, graph: Graph, report: Report) -> None:
-        """Run a pass that edits by its own means."""
-        count = report.changed
+    def _foreign(self, p: Pass, graph: Graph, report: Report, ran: list[Pass]) -> None:
+        """Run a pass that edits by its own means, but keeps all values, so that facts stay true."""
+        kept = report.shared.get("works")
         p.apply(graph, report)
-        if report.changed > count:
+        ran.append(p)
+        if kept is not None:
+            report.shared["works"] = kept
             for work in works(graph, report):
                 work.forget_nodes()
 

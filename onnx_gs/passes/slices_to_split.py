@@ -26,6 +26,7 @@ class SlicesToSplit(Pass):
     """
 
     name: ClassVar[str] = "slices-to-split"
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Look at the slices of each tensor together."""
