@@ -79,7 +79,8 @@ def _infer(graph: Graph) -> tuple[Any, structure.StructureWriter] | None:
     writer.graph(graph, model.graph)
     for name, tensor in writer.weights.items():
         _describe_weight(name, tensor, model.graph)
-    _repeat_in_bodies(model.graph)
+    if writer.bodies:
+        _repeat_in_bodies(model.graph)
     try:
         writer.finish(model, graph.functions)
     except OnnxGsError as error:  # a function that cannot be written is not seen through
@@ -126,6 +127,7 @@ def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
     for t in tensors.values():
         if id(t) in writer.stand_ins:
             _describe(t, writer.stand_ins[id(t)])
+    seen: dict[bytes, tuple[Any, list[Any] | None] | None] = {}
     pending = [model.graph]
     while pending:
         current = pending.pop()
@@ -133,7 +135,15 @@ def _merge(graph: Graph, model: Any, writer: structure.StructureWriter) -> None:
             found = tensors.get(message.name)
             if found is None or id(found) in fixed or found.__class__ is not Variable or id(found) in writer.stand_ins:
                 continue
-            _write_down(found, message, keep_shape=id(found) in returned)
+            stored = message.type
+            key = stored.SerializeToString()
+            known = seen[key] if key in seen else seen.setdefault(key, _tensor_type(stored))
+            if known is None:
+                _write_down_other(found, stored)
+            else:
+                _write_down(found, known[0], known[1], keep_shape=id(found) in returned)
+        if not writer.bodies:
+            return
         for node in current.node:
             for attribute in node.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:
@@ -152,32 +162,45 @@ def _describe(t: Tensor, stand_in: Constant) -> None:
         t.shape = list(stand_in.shape)
 
 
-def _write_down(t: Tensor, message: Any, *, keep_shape: bool) -> None:
-    kind = message.type.WhichOneof("value")
-    if kind != "tensor_type":
-        if kind is not None and t.dtype is None and t.type == "tensor_type" and t.shape is None:
-            found = types.decode(message.type)
-            if found is not None:
-                t.value_type = found  # type: ignore[attr-defined]
+def _tensor_type(stored: Any) -> tuple[Any, list[Any] | None] | None:
+    """Give the dtype and dims that a type message says; None for what is no tensor."""
+    if stored.WhichOneof("value") != "tensor_type":
+        return None
+    tensor = stored.tensor_type
+    dtype = types.public_dtype(tensor.elem_type) if tensor.elem_type else None
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, [
+        d.dim_value if d.HasField("dim_value") else d.dim_param if d.dim_param and not d.dim_param.startswith(_INVENTED) else None
+        for d in tensor.shape.dim
+    ]
+
+
+def _write_down(t: Tensor, dtype: Any, dims: list[Any] | None, *, keep_shape: bool) -> None:
+    if t._source is None and t._dtype is None and t._shape is None and t._type == "tensor_type":  # nothing is known: most values
+        t._dtype = dtype
+        t._shape = None if dims is None else list(dims)
         return
     if t.type != "tensor_type":
         return
-    stored = message.type.tensor_type
-    if t.dtype is None and stored.elem_type:
-        t.dtype = types.public_dtype(stored.elem_type)
-    if not stored.HasField("shape"):
+    if t.dtype is None and dtype is not None:
+        t.dtype = dtype
+    if dims is None:
         return
-    new: list[Any] = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param if d.dim_param and not d.dim_param.startswith(_INVENTED) else None
-        for d in stored.shape.dim
-    ]
     old = t.shape
     if old is None:
-        t.shape = new
+        t.shape = list(dims)
     elif not keep_shape:
-        better = stronger(old, new)
+        better = stronger(old, dims)
         if better is not None:
             t.shape = better
+
+
+def _write_down_other(t: Tensor, stored: Any) -> None:
+    if t.type == "tensor_type" and t.dtype is None and t.shape is None and stored.WhichOneof("value") is not None:
+        found = types.decode(stored)
+        if found is not None:
+            t.value_type = found  # type: ignore[attr-defined]
 
 
 def stronger(old: Sequence[Any], new: Sequence[Any]) -> list[Any] | None:

@@ -49,6 +49,7 @@ class StructureWriter:
         self._encoder = attributes.Encoder(self._body, self._weight)
         self._plain = Exporter(check=False)
         self._returned = 0
+        self.bodies = 0  # how many were written
 
     def name(self, tensor: Tensor) -> str:
         """Give the unique name of a tensor; empty for an omitted one. A weight is noted for the caller to provide."""
@@ -74,7 +75,7 @@ class StructureWriter:
 
     def nodes(self, nodes: Iterable[Node], target: Any) -> None:
         """Write nodes into a repeated ``NodeProto``."""
-        name, skip = self.name, self._weightless_nodes is not None
+        name, known, skip = self.name, self.named.get, self._weightless_nodes is not None
         by_name = self.nodes_by_name
         for node in nodes:
             op = node.op
@@ -87,8 +88,8 @@ class StructureWriter:
             label = f"gs_n{len(by_name)}"
             message.name = label
             by_name[label] = node
-            message.input.extend([name(t) for t in node._inputs])
-            message.output.extend([name(t) or self._omitted(node, at) for at, t in enumerate(node._outputs)])
+            message.input.extend([known(id(t)) or name(t) for t in node._inputs])
+            message.output.extend([known(id(t)) or name(t) or self._omitted(node, at) for at, t in enumerate(node._outputs)])
             domain = node.domain
             if domain and domain not in ONNX_DOMAINS:
                 message.domain = domain
@@ -114,6 +115,7 @@ class StructureWriter:
 
     def _body(self, graph: Graph, target: Any) -> None:
         target.Clear()
+        self.bodies += 1
         self.graph(graph, target, is_body=True)
 
     # -- graphs -----------------------------------------------------------------------------------
