@@ -1,0 +1,429 @@
+"""A fixed axis of an input becomes symbolic: the opposite of binding a dim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from onnx_gs.analysis import dim_expr
+from onnx_gs.analysis.dim_expr import Dim, Expr
+from onnx_gs.analysis.shape_values import Shape, ShapeFacts, public_shape
+from onnx_gs.errors import EvaluationError, GraphValueError
+from onnx_gs.evaluate import feeds, onnxruntime
+from onnx_gs.evaluate.compare import compare
+from onnx_gs.ir import walk
+from onnx_gs.ir.names import Names
+from onnx_gs.ir.node import Node
+from onnx_gs.ir.shapes import is_static_dim
+from onnx_gs.ir.tensor import Constant, Variable
+from onnx_gs.ops import traits
+from onnx_gs.passes.base import Entry, Pass, Report
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph
+    from onnx_gs.ir.tensor import Tensor
+
+_END = np.iinfo(np.int64).max
+_SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout"}
+
+
+class Unproved(Exception):  # noqa: N818 - it is an answer, not a fault of the caller
+    """The axis cannot be made symbolic, and why."""
+
+
+@dataclass(frozen=True)
+class MakeDynamic(Pass):
+    """Make an axis of an input symbolic, with the constants that hold its old size because of it.
+
+    Matches:   a fixed axis of a graph input, or the same axis of several.
+    Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of the axis
+               meet them; declared shapes.
+    Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give the
+               shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone. The model is
+               unchanged then.
+
+    Args:
+        input: name of the input, or of several, separated by commas.
+        axis: the axis.
+        symbol: the name of the dim.
+    """
+
+    name: ClassVar[str] = "make-dynamic"
+    input: str = ""
+    axis: int = 0
+    symbol: str = "batch"
+
+    def run(self, graph: Graph, report: Report) -> None:
+        """Rewrite a copy, prove it, and take it over.
+
+        Raises:
+            GraphValueError: there is no such input, or its axis is not fixed.
+        """
+        names = [n.strip() for n in self.input.split(",")]
+        inputs = {t.name: t for t in graph.inputs}
+        for name in names:
+            if name not in inputs:
+                raise GraphValueError(f"there is no input '{name}'", fix=f"the inputs are {', '.join(map(repr, inputs))}")
+            shape = inputs[name].shape
+            if shape is None or not -len(shape) <= self.axis < len(shape) or not is_static_dim(shape[self.axis]):
+                raise GraphValueError(f"axis {self.axis} of input '{name}' with shape {shape} is not fixed", fix="name an axis with a known size")
+        sizes = {int(inputs[name].shape[self.axis]) for name in names}
+        if len(sizes) > 1:
+            raise GraphValueError(f"the inputs differ on axis {self.axis}: {sorted(sizes)}", fix="name inputs that agree")
+        changed = graph.copy()
+        try:
+            done = _Rewriter(changed, names, self.axis, self.symbol, sizes.pop()).rewrite()
+            _prove(graph, changed, names, self.axis, self.symbol)
+        except Unproved as reason:
+            report.declined.append(Entry(self.name, self.input, "input", f"graph '{graph.name}' > input '{self.input}'", str(reason)))
+            return
+        graph.nodes = changed.nodes
+        graph.inputs, graph.outputs = changed.inputs, changed.outputs
+        graph._record = changed._record
+        for node, what in done:
+            report.rewritten.append(Entry(self.name, node.name or node.op, node.op, f"graph '{graph.name}' > node '{node.name}' ({node.op})", what))
+        report.rewritten.append(Entry(self.name, self.input, "input", f"graph '{graph.name}' > input '{self.input}'", f"axis {self.axis} is '{self.symbol}'"))
+
+
+class _Facts(ShapeFacts):
+    """Facts that are found node by node, as the rewriter goes."""
+
+    def _visit_graph(self, graph: Graph) -> None:
+        if graph is not self.root:
+            super()._visit_graph(graph)
+
+
+class _Rewriter:
+    """Follows the symbol through the graph, node by node, and mends the constants that it meets.
+
+    Args:
+        graph: the graph to rewrite.
+        inputs: the inputs whose axis becomes symbolic.
+        axis: the axis.
+        symbol: its name.
+        old: its size until now.
+    """
+
+    def __init__(self, graph: Graph, inputs: list[str], axis: int, symbol: str, old: int) -> None:
+        self.graph, self.axis, self.old, self.symbol = graph, axis, old, symbol
+        self.before = ShapeFacts(graph)
+        self.names = Names(graph)
+        self.done: list[tuple[Node, str]] = []
+        self.source: Tensor | None = None
+        for t in graph.inputs:
+            if t.name in inputs:
+                shape = list(t.shape)
+                shape[axis] = symbol
+                t.shape = shape
+                self.source = self.source or t
+        self.prologue: list[Node] = []
+        self.size: Tensor | None = None
+        self.fixed: dict[int, dict[int, Dim]] = {}  # by node: the entries of its target that became expressions
+
+    def rewrite(self) -> list[tuple[Node, str]]:
+        """Rewrite the graph; give what was done."""
+        for _ in range(200):
+            self.facts = _Facts(self.graph)
+            if all(self._visit(node) for node in list(self.graph.nodes)):
+                break
+        else:
+            raise Unproved("too many constants hold the old size")
+        self.graph.nodes[:0] = self.prologue
+        self._declare()
+        return self.done
+
+    def _visit(self, node: Node) -> bool:
+        """Mend one node's constants and find its facts; False where a node before it was mended, so that all starts anew."""
+        if node.is_onnx:
+            mend = {"Reshape": self._reshape, "Expand": self._expand, "Slice": self._slice, "Resize": self._resize}.get(node.op)
+            if mend is not None:
+                mend(node)
+            if not self._agree(node):
+                return False
+        self.facts.visit(node)
+        for t in node._outputs:
+            self._tell_target(node, t)
+        return True
+
+    def _tell_target(self, node: Node, t: Tensor) -> None:
+        after = self.facts.shape(t)
+        entries = self.fixed.get(id(node))
+        if entries and after is not None:
+            self.facts.tell(t, self.facts.dtype(t), tuple(entries.get(i, d) for i, d in enumerate(after)))
+
+    # -- constants of one node ----------------------------------------------------------------------
+
+    def _depends(self, dim: Dim) -> bool:
+        return isinstance(dim, Expr) and self.symbol in dim_expr.names_in(dim)
+
+    def _shapes(self, node: Node) -> tuple[Shape, Shape, Shape] | None:
+        """Give the new shape of a node's first input, and the old ones of its input and output, where the symbol is in it and all else is known."""
+        now, was, out = self.facts.shape(node._inputs[0]), self.before.shape(node._inputs[0]), self.before.shape(node._outputs[0])
+        if now is None or was is None or out is None or not any(map(self._depends, now)) or not all(isinstance(d, int) for d in (*was, *out)):
+            return None
+        return now, was, out
+
+    def _reshape(self, node: Node) -> None:
+        found = self._shapes(node)
+        if found is None or len(node._inputs) < 2 or not isinstance(node._inputs[1], Constant):
+            return
+        now, was, out = found
+        target = [int(v) for v in node._inputs[1].values.ravel()]
+        carriers = [i for i, d in enumerate(now) if self._depends(d)]
+        if len(carriers) != 1:
+            return
+        inner: int = math.prod(was[carriers[0] + 1 :])  # type: ignore[arg-type]
+        size: int = was[carriers[0]]  # type: ignore[assignment]
+        at = self._carrier(out, inner * (size // self.old), carriers[0], size)  # the axis in front of what it was merged with
+        if at is None:
+            at = self._carrier(out, inner, carriers[0], size)
+        if at is None:
+            raise Unproved(f"the shape that node '{node.name or node.op}' gives has no dim for the axis")
+        new = [d if isinstance(d, int) and i != at else -1 for i, d in enumerate(out)]
+        if target == new or (target.count(-1) == 1 and target[at] == -1) or (target[at] == 0 and at == carriers[0]):
+            return
+        node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
+        node.attrs.pop("allowzero", None)
+        self.done.append((node, f"to {new}"))
+
+    def _carrier(self, out: Shape, inner: int, position: int, size: int) -> int | None:
+        """Find the dim of a reshaped tensor that the elements of the axis, ``inner`` apart, fall into."""
+        fitting = []
+        for i, d in enumerate(out):
+            stride = math.prod(out[i + 1 :])  # type: ignore[arg-type]
+            if stride <= inner and stride * d >= inner * self.old and inner % stride == 0 and d % self.old == 0:  # type: ignore[operator]
+                fitting.append(i)
+        if not fitting:
+            return None
+        exact = [i for i in fitting if out[i] == size]
+        return position if position in exact else (exact or fitting)[0]
+
+    def _expand(self, node: Node) -> None:
+        found = self._shapes(node)
+        if found is None or not isinstance(node._inputs[1], Constant):
+            return
+        now, was, out = found
+        target = [int(v) for v in node._inputs[1].values.ravel()]
+        shift = len(target) - len(now)
+        new = [1 if i >= shift and self._depends(now[i - shift]) and t == was[i - shift] else t for i, t in enumerate(target)]
+        if new != target:
+            node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
+            self.done.append((node, f"to {new}"))
+
+    def _slice(self, node: Node) -> None:
+        found = self._shapes(node)
+        if found is None or len(node._inputs) < 3 or not all(isinstance(t, Constant) for t in list(node._inputs)[1:] if t._name):
+            return
+        now, was, _ = found
+        ends = node._inputs[2].values.ravel().copy()
+        axes = node._inputs[3].values.ravel() if len(node._inputs) > 3 and node._inputs[3]._name else np.arange(len(ends))
+        changed = False
+        for i, axis in enumerate(axes):
+            if self._depends(now[axis]) and int(ends[i]) == was[axis]:
+                ends[i] = min(_END, np.iinfo(ends.dtype).max)
+                changed = True
+        if changed:
+            node._inputs[2] = Constant(self.names.fresh(node._inputs[2].name), ends)
+            self.done.append((node, "to the end of the axis"))
+
+    def _resize(self, node: Node) -> None:
+        found = self._shapes(node)
+        if found is None or len(node._inputs) < 4 or not isinstance(node._inputs[3], Constant) or "axes" in node.attrs:
+            return
+        now, was, out = found
+        entries: dict[int, Dim] = {}
+        for i, (d, a, b) in enumerate(zip(now, was, out)):
+            if self._depends(d):
+                if b % a:  # type: ignore[operator]
+                    raise Unproved(f"node '{node.name or node.op}' does not scale the axis by a whole number")
+                entries[i] = d * (b // a)  # type: ignore[operator]
+        self._compute(node, 3, list(out), entries)
+
+    # -- operands that have to agree ----------------------------------------------------------------
+
+    def _agree(self, node: Node) -> bool:
+        """Say whether the operands of a node agree on the axis; where one has the old size from a constant, that is mended first."""
+        shapes = [self.facts.shape(t) if t._name else () for t in node._inputs]
+        if node.op == "Concat":
+            rank = len(shapes[0] or ())
+            axis = int(node.attrs.get("axis", 1)) % max(rank, 1)
+            aligned = [list(enumerate(s)) if s is not None else [] for s in shapes]
+            return self._match(node, [[(i, d) for i, d in a if i != axis] for a in aligned], stretches=False)
+        if node.op in traits.BROADCASTING:
+            rank = max((len(s) for s in shapes if s is not None), default=0)
+            return self._match(node, [[(i + rank - len(s), d) for i, d in enumerate(s)] if s is not None else [] for s in shapes], stretches=True)
+        if node.op == "MatMul" and all(s is not None and len(s) > 2 for s in shapes):
+            rank = max(len(s) for s in shapes if s is not None)
+            return self._match(
+                node, [[(i + rank - len(s), d) for i, d in enumerate(s) if i < len(s) - 2] if s is not None else [] for s in shapes], stretches=True
+            )
+        return True
+
+    def _match(self, node: Node, dims: list[list[tuple[int, Dim]]], *, stretches: bool) -> bool:
+        wanted = {place: d for operand in dims for place, d in operand if self._depends(d)}
+        for at, operand in enumerate(dims):
+            for i, (place, d) in enumerate(operand):
+                want = wanted.get(place)
+                if want is None or not isinstance(d, int) or (stretches and d == 1):
+                    continue
+                if dim_expr.substitute(want, {self.symbol: self.old}) != d:
+                    raise Unproved(f"node '{node.name or node.op}' needs {want} and {d} to be equal")
+                axis = place if not stretches else i
+                self._mend(node._inputs[at], axis, want, node)
+                return False
+        return True
+
+    def _mend(self, t: Tensor, axis: int, want: Dim, reader: Node) -> None:
+        """Make the axis of a tensor, which has the old size from a constant, an expression."""
+        if isinstance(t, Constant):
+            self._mend_constant(t, axis, want, reader)
+            return
+        if not t._inputs:
+            raise Unproved(f"input '{t.name}' holds the size too; name it as well")
+        node = t._inputs[0]
+        out = self.facts.shape(t)
+        if node.is_onnx and node.op in _SAME_AXES:
+            self._mend(node._inputs[0], axis, want, node)
+        elif node.is_onnx and node.op in traits.BROADCASTING and out is not None:
+            for operand in node._inputs:
+                dims = self.facts.shape(operand) or ()
+                at = axis - len(out) + len(dims)
+                if at >= 0 and isinstance(dims[at], int) and dims[at] == out[axis]:
+                    self._mend(operand, at, want, node)
+                    return
+            raise Unproved(f"node '{node.name or node.op}' gives axis {axis} of '{t.name}' the old size")
+        elif node.is_onnx and node.op == "Transpose" and out is not None:
+            perm = [int(p) for p in node.attrs.get("perm", range(len(out))[::-1])]
+            self._mend(node._inputs[0], perm[axis], want, node)
+        elif node.is_onnx and node.op == "Unsqueeze" and (axes := self.facts.integers(node._inputs[1]) if len(node._inputs) > 1 else None) is not None:
+            rank = len(out or ())
+            added = {a % rank for a in axes}
+            if axis in added:
+                raise Unproved(f"node '{node.name or node.op}' gives the axis the size 1")
+            self._mend(node._inputs[0], axis - sum(a < axis for a in added), want, node)
+        elif node.is_onnx and node.op in {"Expand", "ConstantOfShape", "Tile"} and out is not None and all(isinstance(d, int) for d in out):
+            place = 0 if node.op == "ConstantOfShape" else 1
+            target = self.facts.integers(node._inputs[place])
+            if target is None or axis >= len(target) or (node.op == "Tile" and target[axis] != out[axis]):
+                raise Unproved(f"the size that node '{node.name or node.op}' gives to axis {axis} is not a constant")
+            self._compute(node, place, list(target), {axis: want})
+        else:
+            raise Unproved(f"node '{node.name or node.op}' gives axis {axis} of '{t.name}' the old size")
+
+    def _mend_constant(self, t: Constant, axis: int, want: Dim, reader: Node) -> None:
+        values = t.values
+        first = np.take(values, [0], axis=axis)
+        if not np.array_equal(np.broadcast_to(first, values.shape), values):
+            raise Unproved(f"weight '{t.name}' has the old size on axis {axis}, and its parts differ")
+        row = Constant(self.names.fresh(t.name), np.ascontiguousarray(first))
+        at = next(i for i, x in enumerate(reader._inputs) if x is t)
+        if reader.op in traits.BROADCASTING:
+            reader._inputs[at] = row
+            self.done.append((reader, f"reads one part of '{t.name}', which are all equal"))
+            return
+        out = Variable(self.names.fresh(f"{t.name}_expanded"), t.dtype, None)
+        target = self._target([1] * values.ndim, {axis: want})
+        expand = Node("Expand", self.names.fresh("expand"), None, [row, target], [out])
+        self.graph.nodes.insert(next(i for i, n in enumerate(self.graph.nodes) if n is reader), expand)
+        self.fixed[id(expand)] = {axis: want}
+        reader._inputs[at] = out
+        self.done.append((reader, f"reads '{t.name}' expanded"))
+
+    # -- sizes at run time --------------------------------------------------------------------------
+
+    def _compute(self, node: Node, place: int, target: list[Any], entries: dict[int, Dim]) -> None:
+        if not entries or id(node) in self.fixed:
+            return
+        self.fixed[id(node)] = entries
+        node._inputs[place] = self._target([int(t) for t in target], entries)
+        self.done.append((node, "reads the size from the input"))
+
+    def _target(self, plain: list[int], entries: dict[int, Dim]) -> Tensor:
+        """Give a vector that is computed at run time: constants, and multiples of the symbol."""
+        parts: list[Tensor] = []
+        for i, value in enumerate(plain):
+            entry = entries.get(i)
+            if entry is None:
+                parts.append(Constant(self.names.fresh("target_entry"), np.array([value], np.int64)))
+                continue
+            factor = dim_expr.exact_quotient(entry, dim_expr.symbol(self.symbol))
+            if not isinstance(factor, int):
+                raise Unproved(f"a size of {entry} would have to be computed")
+            size = self._size()
+            if factor != 1:
+                scaled = Variable(self.names.fresh(f"{size.name}_scaled"), np.int64, (1,))
+                times = Constant(self.names.fresh("target_factor"), np.array([factor], np.int64))
+                self.prologue.append(Node("Mul", self.names.fresh("target_mul"), None, [size, times], [scaled]))
+                size = scaled
+            parts.append(size)
+        if len(parts) == 1:
+            return parts[0]
+        joined = Variable(self.names.fresh("target"), np.int64, (len(parts),))
+        self.prologue.append(Node("Concat", self.names.fresh("target_concat"), {"axis": 0}, parts, [joined]))
+        return joined
+
+    def _size(self) -> Tensor:
+        if self.size is None:
+            assert self.source is not None
+            whole = Variable(self.names.fresh(f"{self.source.name}_shape"), np.int64, (len(self.source.shape),))
+            size = Variable(self.names.fresh(f"{self.source.name}_{self.symbol}"), np.int64, (1,))
+            at = Constant(self.names.fresh("axis_index"), np.array([self.axis % len(self.source.shape)], np.int64))
+            self.prologue.append(Node("Shape", self.names.fresh("input_shape"), None, [self.source], [whole]))
+            self.prologue.append(Node("Gather", self.names.fresh("input_size"), {"axis": 0}, [whole, at], [size]))
+            self.size = size
+        return self.size
+
+    def _declare(self) -> None:
+        """Write the shapes down that follow, where the old ones do not hold any more."""
+        for t in walk.tensors(self.graph):
+            shape = None if isinstance(t, Constant) else self.facts.shape(t)
+            if isinstance(t, Variable) and shape is not None and t.type == "tensor_type" and any(map(self._depends, shape)):
+                t.shape = public_shape(shape)
+            elif isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None and t._inputs and not self.facts.root.inputs == [t]:
+                known = public_shape(shape)
+                if known is not None and len(known) == len(t.shape) and any(k is None for k in known):
+                    t.shape = [k if isinstance(k, int) else None if isinstance(d, int) else d for k, d in zip(known, t.shape)]
+
+
+def _prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str) -> None:
+    """Run both with the old size, and the new one with twice that.
+
+    Raises:
+        Unproved: a result differs, or the model does not run.
+    """
+    old = next(int(t.shape[axis]) for t in before.inputs if t.name in names)
+    for t, was in zip(after.outputs, before.outputs):
+        if was.shape is not None and len(was.shape) > axis and was.shape[axis] == old and (t.shape is None or t.shape[axis] == old):
+            raise Unproved(f"output '{t.name}' keeps the size {old} on axis {axis}, so something between takes no more")
+    try:
+        first, second = (feeds.make(before, seed, 0) for seed in (0, 1))
+        session, changed = onnxruntime.session(before), onnxruntime.session(after)
+        wanted, got = session.run(first), changed.run(first)
+        for name, value in wanted.items():
+            difference = compare(value, got[name])
+            if difference is not None:
+                raise Unproved(f"with the old size output '{name}' differs: {difference}")
+        second = {k: v if k in names else first[k] for k, v in second.items()}
+        other = session.run(second)
+        both = {k: np.concatenate([first[k], second[k]], axis=axis) if k in names else v for k, v in first.items()}
+        doubled = changed.run(both)
+    except EvaluationError as error:
+        raise Unproved(f"it does not run: {error.what}") from error
+    for t in after.outputs:
+        declared, value = t.shape, doubled[t.name]
+        if declared is None or not hasattr(value, "shape"):
+            continue
+        for i, d in enumerate(declared):
+            if d == symbol and value.shape[i] != 2 * old:
+                raise Unproved(f"output '{t.name}' has {value.shape[i]} on axis {i}, where {2 * old} was expected")
+    leading = axis == 0 and all(t.shape is not None and len(t.shape) > 0 and t.shape[0] == symbol for t in after.outputs)
+    if not leading:
+        return
+    for t in after.outputs:
+        for part, expected in ((doubled[t.name][:old], wanted[t.name]), (doubled[t.name][old:], other[t.name])):
+            difference = compare(expected, part)
+            if difference is not None and not difference.within(1e-5, 1e-4):
+                raise Unproved(f"output '{t.name}' of two parts together is not what each gives alone: {difference}")
