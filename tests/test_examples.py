@@ -29,16 +29,16 @@ def commands(folder: Path) -> list[list[str]]:
 def run(command: list[str], monkeypatch) -> str:
     """Run one command of an example's README, in this process and folder; give what it printed."""
     out = io.StringIO()
+    command = [str(ROOT / argument) if argument.startswith("examples/") else argument for argument in command]
     with contextlib.redirect_stdout(out):
         if command[0].rpartition("/")[2] == "onnx-gs":
             from onnx_gs.cli.main import main
 
-            assert main([argument if not argument.startswith("examples/") else str(ROOT / argument) for argument in command[1:]]) in {0, 1}
+            assert main(command[1:]) in {0, 1}
         else:
             assert command[0] in {"python", "python3"}, command
-            script = ROOT / command[1]
-            monkeypatch.setattr(sys, "argv", [str(script), *command[2:]])
-            runpy.run_path(str(script), run_name="__main__")
+            monkeypatch.setattr(sys, "argv", command[1:])
+            runpy.run_path(command[1], run_name="__main__")
     return out.getvalue()
 
 
