@@ -32,7 +32,8 @@ class LowerSequence(Pass):
     Rewrites:  an element into the tensor itself, or ``Split``, ``Slice`` or ``Gather`` of what was split; a computed position into ``Gather``
                of the stacked elements; a join into ``Concat``, ``Reshape`` or the tensor that was split; a length into a constant or a size;
                ``SequenceMap`` into copies of its body, or a ``Scan``. What an ``If`` chooses is read in its branches. What a ``Loop`` appends
-               (or puts in front) becomes a scan output; a list whose length no trip changes becomes one carried tensor a position.
+               (or puts in front) becomes a scan output; a list whose length no trip changes becomes one carried tensor a position; one to
+               which some of a constant number of trips append becomes the front of a buffer.
     Requires:  known shapes, where elements are stacked or appended in a loop.
     Declines:  sequences of the model's interface; positions of ``SequenceInsert`` and ``SequenceErase`` that are computed; elements of
                different shapes read at a computed position; lists that some trips append to and others do not.

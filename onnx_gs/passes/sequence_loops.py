@@ -13,6 +13,7 @@ from onnx_gs.ir.shapes import is_static_dim, same_shape
 from onnx_gs.passes.sequence_values import Choice, One, Segment, Seq, Stack, Undecided, merge_axes
 
 if TYPE_CHECKING:
+    from onnx_gs.ir.dtypes import DataType
     from onnx_gs.passes.sequence_values import ElementType, Home, Workshop
 
 #: Lists of more positions than this are not carried as one tensor a position.
@@ -160,6 +161,75 @@ def grown(parts: LoopParts, pieces: Seq, home: Home, *, backward: bool) -> Stack
     stack = Stack(collect, 0, None, (dtype, shape), home)
     stack.trips = parts.trip if _always_goes_on(parts) else None
     return stack
+
+
+def packed(parts: LoopParts, initial: Seq, pieces: Seq, home: Home) -> Stack | None:
+    """Give a list to which some trips append and others do not: the filled front of a buffer that the loop carries; None where that cannot be.
+
+    How much is filled depends on data. TensorRT takes a size that a loop gives, so this builds while the loop stays a loop.
+
+    Args:
+        parts: the loop; its trip count is a constant, which bounds the length.
+        initial: what the list starts as.
+        pieces: what one trip appends: one element, or none.
+        home: the loop's place.
+    """
+    choice = pieces.segments[0] if len(pieces.segments) == 1 else None
+    trips = constness.scalar(parts.trip) if parts.trip.name else None
+    if not isinstance(choice, Choice) or {choice.then.length, choice.otherwise.length} != {0, 1}:
+        return None
+    dtype, shape = (choice.then if choice.then.length else choice.otherwise).element_type()
+    known = dtypes.find(dtype)
+    if known is None or known.kind == "string" or shape is None or not all(map(is_static_dim, shape)):
+        return None
+    if trips is None or initial.length is None or (initial.length and not same_shape(initial.element_type()[1], shape)):
+        return None
+    row = [int(d) for d in shape]
+    size = initial.length + max(int(trips), 0)
+    if size == 0 or size * max(int(np.prod(row)), 1) * trips > _MOST_MOVED:
+        return None
+    collected: list[Tensor] = []
+
+    def collect(shop: Workshop) -> Tensor:
+        if not collected:
+            collected.append(_buffer(shop, parts, initial, choice, known, row, size, home))
+        return collected[0]
+
+    return Stack(collect, 0, None, (dtype, shape), home)
+
+
+_MOST_MOVED = 1 << 24
+
+
+def _buffer(
+    shop: Workshop, parts: LoopParts, initial: Seq, choice: Choice, dtype: DataType, row: list[int], size: int, home: Home
+) -> Tensor:
+    """Let the loop carry a buffer and how much of it is filled; give the filled front."""
+    wish = f"{parts.node.name or 'loop'}_list"
+    outside = shop.emitter(wish)
+    start: Tensor = outside.constant(np.zeros((size - (initial.length or 0), *row), dtype.numpy))
+    if initial.length:
+        start = outside.concat([initial.rows(shop), start], 0)
+    shop.after(initial.home, outside)
+    inner = shop.emitter(wish)
+    element = choice.row_or(shop, inner.constant(np.zeros(row, dtype.numpy)))
+    added = choice.count(shop)
+    buffer = Variable(shop.edit.names.fresh(f"{wish}_in"), dtype.public, [size, *row])
+    filled = Variable(shop.edit.names.fresh(f"{wish}_filled_in"), np.int64, [])
+    here = inner.elementwise("Equal", inner.constant(np.arange(size, dtype=np.int64)), filled, dtype=np.bool_)
+    hit = inner.elementwise("And", here, inner.cast(added, dtypes.BOOL))
+    kept = inner.op("Where", inner.reshape(hit, [size, *([1] * len(row))]), element, buffer, dtype=dtype, shape=[size, *row])
+    count = inner.elementwise("Add", filled, added)
+    shop.edit.append(parts.body, inner.nodes)
+    shop.made.extend((parts.body, n) for n in inner.nodes)
+    final = Variable(shop.edit.names.fresh(wish), dtype.public, [size, *row])
+    total = Variable(shop.edit.names.fresh(f"{wish}_filled"), np.int64, [])
+    add_state(shop, parts, start, buffer, kept, final)
+    add_state(shop, parts, outside.constant(np.int64(initial.length or 0)), filled, count, total)
+    end = shop.emitter(wish)
+    made = end.slice(final, end.constant(np.zeros(1, np.int64)), end.reshape(total, [1]), 0)
+    shop.after(home, end)
+    return made
 
 
 def _always_goes_on(parts: LoopParts) -> bool:

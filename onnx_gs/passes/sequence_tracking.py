@@ -9,7 +9,7 @@ from onnx_gs.analysis.loops import LoopParts
 from onnx_gs.ir import Variable, walk
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ops import schema
-from onnx_gs.passes.sequence_loops import Carried, FixedList, changes_by_trip, grown
+from onnx_gs.passes.sequence_loops import Carried, FixedList, changes_by_trip, grown, packed
 from onnx_gs.passes.sequence_values import Choice, Chunks, One, Segment, Seq, Stack, Undecided
 
 if TYPE_CHECKING:
@@ -313,7 +313,12 @@ class _State:
                 foreign = any(isinstance(s, Carried) for s in pieces.segments)
                 why = "the list grows by another list that the loop carries" if foreign else changes_by_trip(pieces, self.tracker._dims)
         if why is not None:
-            self._try_fixed(why)
+            reads = self.tracker.reads_inside(self.parts.body, carried)
+            whole = packed(self.parts, self.initial, after, self.home) if reads is None and not before.segments else None
+            if whole is None:
+                self._try_fixed(why)
+            else:
+                self.result = Seq([whole], self.home)
             return
         segments: list[Segment] = [*self.initial.segments]
         if before.segments:

@@ -389,6 +389,10 @@ class Choice(Segment):
             self._taken[key] = made
         return shop.edit.current(self._taken[key])
 
+    def row_or(self, shop: Workshop, filler: Tensor) -> Tensor:
+        """Choose the only element of a branch, or ``filler`` where the branch gives none."""
+        return self._both(shop, "row", lambda seq: seq.element(shop, 0) if seq.length else filler)
+
     def element(self, shop: Workshop, index: int) -> Tensor:
         """Choose the element inside the ``If``."""
         return self._both(shop, ("element", index), lambda seq: seq.element(shop, index))

@@ -294,6 +294,22 @@ def test_a_list_that_some_trips_append_to_is_declined():
     assert_declines(LowerSequence(), loop(body, "e = SequenceConstruct (w)"), "some trips append to the list and others do not")
 
 
+@pytest.mark.parametrize("start", ["e = SequenceConstruct (w)", "e = SequenceEmpty <dtype = 1> ()"])
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_list_that_some_of_a_known_number_of_trips_append_to_is_the_front_of_a_buffer(start, swap):
+    append, keep = "z1 = SequenceInsert (q, n)", "z2 = Identity (q)"
+    then, other = (keep, append) if swap else (append, keep)
+    text = f"""g (float[4,2] x, float[2] w, float t) => (float[P,2] y, int64 k) <bool c = {{1}}, int64 m = {{4}}> {{
+        {start}  s = Loop (m, c, e) <body = b (int64 i, bool ci, seq(float[2]) q) => (bool co, seq(float[2]) qo) {{
+            co = Identity (ci)  r = Gather <axis = 0> (x, i)  sum = ReduceSum <keepdims = 0> (r)  g = Greater (sum, t)  n = Neg (r)
+            qo = If (g) <then_branch = a () => (seq(float[2]) {then[:2]}) {{ {then} }}, else_branch = d () => (seq(float[2]) {other[:2]}) {{ {other} }}> }}>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (s)  k = SequenceLength (s) }}"""
+    feeds = [{"x": np.arange(8, dtype=np.float32).reshape(4, 2), "w": np.float32([7, 8]), "t": np.float32(t)} for t in (3, 9)]
+    if "Empty" not in start:
+        feeds += [{**feeds[0], "t": np.float32(t)} for t in (-1, 99)]
+    assert_gone(text, *feeds)
+
+
 def test_every_branch_appends_one():
     body = """sum = ReduceSum <keepdims = 0> (r)  z = Constant <value_float = 8.0> ()  k = Greater (sum, z)
         qo = If (k) <then_branch = t () => (seq(float[2]) a) { a = SequenceInsert (q, r) },
