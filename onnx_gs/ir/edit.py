@@ -373,20 +373,28 @@ def rename_apart(root: Graph) -> int:
     """Give every tensor of a model, at any depth, a name of its own, and count those renamed; functions are scopes of their own.
 
     Inputs and outputs of the root keep their names; of two tensors of one name the outer, earlier one keeps it. What code moves between
-    scopes relies on this.
+    scopes relies on this. Nodes in bodies get names of their own likewise, as they may come to stand in one graph.
     """
     taken: dict[str, Tensor] = {}
     for t in (*root.inputs, *root.outputs):
         taken.setdefault(t._name, t)
     clashing: dict[int, Tensor] = {}
+    twins: list[Node] = []
+    labels: set[str] = set()
     for graph in walk.graphs(root):
         unused = graph._record.unused if graph._record is not None else ()
         for t in (*walk.tensors(graph), *unused):
             holder = taken.setdefault(t._name, t)
             if holder is not t:
                 clashing[id(t)] = t
-    if clashing:
+        for node in graph.nodes:
+            if node.name and node.name in labels and graph is not root:
+                twins.append(node)
+            labels.add(node.name)
+    if clashing or twins:
         names = Names(root)
         for t in clashing.values():
             t.name = names.fresh(t._name)
+        for node in twins:
+            node.name = names.fresh(node.name)
     return len(clashing)
