@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.passes.bound_loop import BoundLoop
+from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.elide_casts import ElideCasts
 from onnx_gs.passes.equalize_ranks import EqualizeRanks
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 #: Every pass that can be named in text, such as on the command line.
 PASSES: tuple[type[Pass], ...] = (
     BoundLoop,
+    CheckCarriedShapes,
     Cleanup,
     ElideCasts,
     EqualizeRanks,

@@ -12,6 +12,7 @@ from onnx_gs.ir import Graph, order, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Entry, Pass, Report
 from onnx_gs.passes.bound_loop import BoundLoop
+from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.equalize_ranks import EqualizeRanks
 from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
 from onnx_gs.passes.hoist_common import HoistCommon
@@ -107,6 +108,8 @@ class LowerControlFlow(Pass):
             for g in walk.graphs(root):
                 order.sort_nodes(g, captured)
         LowerConstants().apply(graph, report)
+        shape_inference.infer(graph)
+        CheckCarriedShapes().apply(graph, report)
         declined = _LastRound(report)
         measure = _measure(graph)
         for _ in range(_MOST_ROUNDS):
