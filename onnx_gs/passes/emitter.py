@@ -172,7 +172,7 @@ class Emitter:
         if x.shape is not None:
             shape = list(x.shape)
             known = is_static_dim(shape[axis]) and isinstance(start, int) and isinstance(end, int)
-            shape[axis] = len(range(int(shape[axis]))[start:end:step]) if known else None  # type: ignore[misc]
+            shape[axis] = len(range(int(shape[axis]))[start:end:step]) if known else None
         if self.opset < 10:
             if not (isinstance(start, int) and isinstance(end, int) and step == 1):
                 raise GraphError(f"a slice with computed bounds or steps needs opset 10, not {self.opset}", fix="convert the model to a later opset")

@@ -110,9 +110,9 @@ def _weights(case: Case, size: int, out: int, scale: float | None, attributes: d
     x, y = Variable("x", np.float32, (size, 1, size, 1)), Variable("y", np.float32, (size, 1, out, 1))
     inputs: list[Tensor] = [x, Variable.empty()]
     if scale is not None:
-        inputs.append(Constant("scales", np.float32([1, 1, scale, 1])))
+        inputs.append(Constant("scales", np.array([1, 1, scale, 1], np.float32)))
     else:
-        inputs += [Variable.empty(), Constant("sizes", np.int64([size, 1, out, 1]))]
+        inputs += [Variable.empty(), Constant("sizes", np.array([size, 1, out, 1], np.int64))]
     graph = Graph([Node("Resize", attrs=dict(attributes), inputs=inputs, outputs=[y])], [x], [y], opset=case.opset)
     try:
         found = onnxruntime.run(graph, {"x": np.eye(size, dtype=np.float32).reshape(size, 1, size, 1)})["y"]

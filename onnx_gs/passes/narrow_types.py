@@ -77,7 +77,7 @@ def components(work: Work) -> list[Component]:
             return None
         if id(tensor) in seen:
             return seen[id(tensor)][1]
-        dtype = work.facts.dtype(tensor) if tensor.type == "tensor_type" else None  # type: ignore[attr-defined]
+        dtype = work.facts.dtype(tensor) if tensor.type == "tensor_type" else None
         if dtype in CARRIERS:
             seen[id(tensor)] = (tensor, dtype)
             parent[id(tensor)] = id(tensor)
