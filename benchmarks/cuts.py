@@ -143,7 +143,8 @@ def timed(path: str, runs: int = 3) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "part.onnx")
         ours = [str(scripts / "onnx-gs"), "extract", path, "--inputs", start.name, "--outputs", end.name, "-o", out, "--quiet"]
-        peer = [str(scripts / "polygraphy"), "surgeon", "extract", path, "--inputs", f"{start.name}:auto:auto", "--outputs", f"{end.name}:auto", "-o", out]
+        border = ["--inputs", f"{start.name}:auto:auto", "--outputs", f"{end.name}:auto"]
+        peer = [str(scripts / "polygraphy"), "surgeon", "extract", path, *border, "-o", out]
         return min(seconds(ours) for _ in range(runs)), min(seconds(peer) for _ in range(runs))
 
 

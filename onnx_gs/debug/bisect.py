@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.debug.capture import capture, save_test_data
+from onnx_gs.debug.capture import record_part, save_test_data
 from onnx_gs.debug.isolate import isolate
 from onnx_gs.debug.selection import Index
-from onnx_gs.errors import EvaluationError, GraphValueError, MissingExtraError, OnnxGsError
+from onnx_gs.errors import EvaluationError, GraphError, GraphValueError, MissingExtraError, OnnxGsError
 from onnx_gs.evaluate import feeds as feeds_of
 from onnx_gs.io import files
 from onnx_gs.ir import order, walk
 from onnx_gs.ir.edit import rename_apart
-from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.inline_functions import InlineFunctions
 
 if TYPE_CHECKING:
@@ -196,31 +195,16 @@ class _Search:
 
     # -- recorded values --------------------------------------------------------------------------
 
-    def _record(self, names: list[str], trip: int) -> dict[str, Any]:
+    def _values(self, part: Graph, trip: int) -> tuple[dict[str, Any], dict[str, Any]]:
         if self.feeds is None:
             self.feeds = feeds_of.make(self.graph)
-        index = self.index
-        found = capture(self.graph, names, self.feeds)
-        recorded = {}
-        for name in names:
-            tensor = index.find(name).tensor
-            if isinstance(tensor, Constant) or index.home[id(tensor)] is self.graph:
-                recorded[name] = found[name]
-            elif trip < len(found[name]):
-                recorded[name] = found[name][trip]
-        return recorded
-
-    def _values(self, part: Graph, trip: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        origin = {t.name: t.name if t.name in self.index._tensors else t.name.removesuffix("_out") for t in (*part.inputs, *part.outputs)}
         try:
-            found = self._record(list(dict.fromkeys(origin.values())), trip)
+            return record_part(self.graph, part, self.feeds, trip=trip)
+        except GraphError as error:
+            LOGGER.warning("the part has no recorded inputs: %s", error.what)
         except (EvaluationError, MissingExtraError) as error:
             LOGGER.warning("the whole model does not run, so parts have no recorded inputs: %s", error.what)
-            return {}, {}
-        return (
-            {t.name: found[origin[t.name]] for t in part.inputs if origin[t.name] in found},
-            {t.name: found[origin[t.name]] for t in part.outputs if origin[t.name] in found},
-        )
+        return {}, {}
 
     # -- one trial --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_gs.analysis import shape_inference
+from onnx_gs.debug.isolate import origin
 from onnx_gs.debug.selection import Index
 from onnx_gs.errors import GraphError, GraphValueError
 from onnx_gs.evaluate import onnxruntime
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
 
 
-def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, Any]) -> dict[str, Any]:
+def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, Any], *, within: Graph | None = None) -> dict[str, Any]:
     """Run a model once and give the values of tensors in it.
 
     Only the tensors asked for are kept. A tensor inside a body has one value a time that the body ran: a list, in order of the trips; empty
@@ -39,6 +40,7 @@ def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, A
         graph: the model; it stays as it is.
         tensors: names, paths ``node > body > name``, or tensor objects.
         feeds: values of the model's inputs, by name.
+        within: a body; what it takes from the bodies around it is then given once each time that this body ran.
 
     Returns:
         By what was asked for (an object by its name): an array, or a list of arrays.
@@ -67,13 +69,13 @@ def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, A
             values[key] = place.tensor.values
         else:
             computed.append((key, place.tensor))
-    probe, names = with_outputs(graph, [t for _, t in computed])
+    probe, names = with_outputs(graph, [t for _, t in computed], within)
     result = onnxruntime.run(probe, feeds, list(dict.fromkeys(names)))
     values.update({key: result[name] for (key, _), name in zip(computed, names)})
     return {key: values[key] for key in keys}
 
 
-def with_outputs(graph: Graph, tensors: Sequence[Tensor]) -> tuple[Graph, list[str]]:
+def with_outputs(graph: Graph, tensors: Sequence[Tensor], within: Graph | None = None) -> tuple[Graph, list[str]]:
     """Give a copy of a model that also returns inner tensors, and the names under which it returns them.
 
     A tensor in a body comes out as a sequence, one element a time that the body ran.
@@ -81,6 +83,7 @@ def with_outputs(graph: Graph, tensors: Sequence[Tensor]) -> tuple[Graph, list[s
     Args:
         graph: the model; it stays as it is.
         tensors: tensors of it that are no weights.
+        within: a body in which tensors of the bodies around it are looked at.
     """
     twins = Twins(None, local_ids(graph))
     with collector_paused():
@@ -88,6 +91,8 @@ def with_outputs(graph: Graph, tensors: Sequence[Tensor]) -> tuple[Graph, list[s
     rename_apart(probe)
     inner = [twins(t) for t in tensors]
     exposing = _Exposing(probe)
+    if within is not None:  # a copy has its bodies in the order of the original
+        exposing.within = next((twin for g, twin in zip(walk.graphs(graph), walk.graphs(probe)) if g is within), None)
     if any(exposing.index.home[id(t)] is not probe for t in inner):
         shape_inference.infer(probe)
     returned = [exposing.expose(t) for t in inner]
@@ -100,6 +105,7 @@ class _Exposing:
     """Leads inner tensors out of their bodies, through a sequence that every body on the way passes on."""
 
     root: Graph
+    within: Graph | None = None
 
     def __post_init__(self) -> None:
         self.index = Index(self.root)
@@ -112,10 +118,12 @@ class _Exposing:
 
     def expose(self, tensor: Tensor) -> Tensor:
         graph = self.index.home[id(tensor)]
-        item, is_sequence = tensor, tensor.type == "sequence_type"  # type: ignore[attr-defined]
+        item, is_sequence = tensor, getattr(tensor, "type", "") == "sequence_type"
         if is_sequence and graph is not self.root:
             raise GraphError(f"'{tensor.name}' is a sequence inside a body; such values cannot be recorded", fix="record its elements")
         dtype = tensor.dtype
+        if self.within is not None and graph is not self.root and graph is not self.within:
+            graph, item = self.within, self._add(self.within, Node("Identity", inputs=[item]), dtype, item.shape)
         while graph is not self.root:
             parent = self.parents[id(graph)]
             if parent is None:
@@ -248,7 +256,8 @@ def save_test_data(
             written.append(file)
     if archive:
         file = Path(folder) / f"test_data_set_{number}.npz"
-        np.savez(file, **{name: np.asarray(v) for name, v in {**inputs, **outputs}.items()})
+        arrays: dict[str, Any] = {name: np.asarray(v) for name, v in {**inputs, **outputs}.items()}
+        np.savez(file, **arrays)
         written.append(file)
     return written
 
@@ -269,20 +278,45 @@ def record_part(graph: Graph, part: Graph, feeds: Mapping[str, Any], *, trip: in
         GraphValueError: the body did not run that often on these feeds.
     """
     index = Index(graph)
+    border = [(t.name, _original(index, t)) for t in (*part.inputs, *part.outputs)]
+    wanted = {id(t): t for _, t in border}
+    homes = [index.home[key] for key, t in wanted.items() if not isinstance(t, Constant) and index.home[key] is not graph]
+    within = max(homes, key=lambda g: _depth(index, g), default=None)
+    found = _values_of(graph, index, list(wanted.values()), feeds, within)
 
-    def origin(name: str) -> str:
-        return name if name in index._tensors else name.removesuffix("_out")
-
-    names = list(dict.fromkeys(origin(t.name) for t in (*part.inputs, *part.outputs)))
-    found = capture(graph, names, feeds)
-
-    def value(name: str) -> Any:
-        kept = found[origin(name)]
-        tensor = index.find(origin(name)).tensor
-        if isinstance(tensor, Constant) or index.home[id(tensor)] is graph:
+    def value(t: Tensor) -> Any:
+        kept = found[id(t)]
+        if isinstance(t, Constant) or index.home[id(t)] is graph:
             return kept
         if trip >= len(kept):
-            raise GraphValueError(f"'{name}' was computed {len(kept)} times, so there is no trip {trip}", fix="give another trip, or other feeds")
+            raise GraphValueError(f"'{t.name}' was computed {len(kept)} times, so there is no trip {trip}", fix="give another trip, or other feeds")
         return kept[trip]
 
-    return {t.name: value(t.name) for t in part.inputs}, {t.name: value(t.name) for t in part.outputs}
+    values = {name: value(t) for name, t in border}
+    return {t.name: values[t.name] for t in part.inputs}, {t.name: values[t.name] for t in part.outputs}
+
+
+def _values_of(graph: Graph, index: Index, tensors: list[Tensor], feeds: Mapping[str, Any], within: Graph | None) -> dict[int, Any]:
+    computed = [t for t in tensors if not isinstance(t, Constant)]
+    probe, names = with_outputs(graph, computed, within)
+    result = onnxruntime.run(probe, feeds, list(dict.fromkeys(names))) if names else {}
+    values = {id(t): result[name] for t, name in zip(computed, names)}
+    return {**values, **{id(t): t.values for t in tensors if isinstance(t, Constant)}}
+
+
+def _original(index: Index, t: Tensor) -> Tensor:
+    """Give the tensor of a model that a part's input or output was cut from: the very one, else by name."""
+    found = origin(t)
+    if found is not None and id(found) in index.home:
+        return found
+    tensor = index.find(t.name if t.name in index._tensors else t.name.removesuffix("_out")).tensor
+    if tensor is None:
+        raise GraphValueError(f"'{t.name}' is no tensor of the model", fix="give the model that the part was cut from")
+    return tensor
+
+
+def _depth(index: Index, graph: Graph) -> int:
+    depth = 0
+    while (parent := index.parents.get(id(graph))) is not None:
+        graph, depth = parent[0], depth + 1
+    return depth

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_gs.ir import dtypes, walk
+from onnx_gs.ir import dtypes, order, walk
 from onnx_gs.ir.node import ONNX_DOMAINS, is_graph, same_value
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant, Tensor
+from onnx_gs.ir.values import LazyValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
@@ -31,12 +32,14 @@ class Change:
         what: ``node``, ``attribute``, ``input``, ``weight``, ``type``, ``interface``, ``opset``, ``metadata`` or ``function``.
         path: where it is, in the first model; in the second for what was added.
         detail: what it is: before and after.
+        nodes: the nodes at fault, in the first and in the second model; None where there is none.
     """
 
     kind: str
     what: str
     path: str
     detail: str
+    nodes: tuple[Node | None, Node | None] = field(default=(None, None), compare=False, repr=False)
 
     def __str__(self) -> str:
         """Show the change in a line."""
@@ -46,9 +49,15 @@ class Change:
 
 @dataclass
 class Difference:
-    """All differences of two models; empty, and false, when there are none."""
+    """All differences of two models; empty, and false, when there are none.
+
+    Attributes:
+        changes: one a difference.
+        pairs: the nodes that belong together, bodies and functions included.
+    """
 
     changes: list[Change] = field(default_factory=list)
+    pairs: list[tuple[Node, Node]] = field(default_factory=list, repr=False)
 
     def __bool__(self) -> bool:
         """Say whether the models differ."""
@@ -60,7 +69,7 @@ class Difference:
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data for JSON."""
-        return {"different": bool(self), "changes": [asdict(c) for c in self.changes]}
+        return {"different": bool(self), "changes": [{"kind": c.kind, "what": c.what, "path": c.path, "detail": c.detail} for c in self.changes]}
 
     def as_html(self) -> str:
         """Give one self-contained page."""
@@ -102,28 +111,30 @@ class _Diff:
     def __init__(self, before: Graph, after: Graph, tolerance: float | None) -> None:
         self.before, self.after, self.tolerance = before, after, tolerance
         self.changes: list[Change] = []
+        self.pairs: list[tuple[Node, Node]] = []
         self.places = (Places(before), Places(after))
         self.tensors: dict[int, Tensor] = {}  # of before -> of after
-        self._weights: dict[int, bytes] = {}
+        self.weights = _Weights(before, after, tolerance)
+        self._hashed: tuple[set[bytes], set[bytes]] = (set(), set())  # hashes of computed tensors of each model
         self._computed: dict[int, bytes] = {}  # tensors with equal hashes have equal values, whichever equal nodes were paired
-        self._kept: list[Any] = []
+        self._told: set[tuple[int, int]] = set()  # weights that were told about: one change a weight, however many nodes read it
 
-    def note(self, kind: str, what: str, path: str, detail: str = "") -> None:
-        self.changes.append(Change(kind, what, path, detail))
+    def note(self, kind: str, what: str, path: str, detail: str = "", nodes: tuple[Node | None, Node | None] = (None, None)) -> None:
+        self.changes.append(Change(kind, what, path, detail, nodes))
 
     def run(self) -> Difference:
         self._facts()
         self._interface(self.before, self.after, public=True)
         self._graphs(self.before, self.after)
         ours, theirs = {f.key: f for f in self.before.functions}, {f.key: f for f in self.after.functions}
-        for key in ours.keys() - theirs.keys():
+        for key in [k for k in ours if k not in theirs]:
             self.note("removed", "function", self.places[0].graph(ours[key]))
-        for key in theirs.keys() - ours.keys():
+        for key in [k for k in theirs if k not in ours]:
             self.note("added", "function", self.places[1].graph(theirs[key]))
         for key in [k for k in ours if k in theirs]:
             self._interface(ours[key], theirs[key], public=False)
             self._graphs(ours[key], theirs[key])
-        return Difference(self.changes)
+        return Difference(self.changes, self.pairs)
 
     # -- the model's own fields -------------------------------------------------------------------
 
@@ -141,11 +152,11 @@ class _Diff:
         self._props("graph metadata", a.metadata_props, b.metadata_props)
         self._props("model metadata", a.model.metadata_props if a.model else {}, b.model.metadata_props if b.model else {})
 
-    def _props(self, where: str, a: dict[str, str], b: dict[str, str]) -> None:
+    def _props(self, where: str, a: Mapping[str, str], b: Mapping[str, str], nodes: tuple[Node | None, Node | None] = (None, None)) -> None:
         for key in sorted(a.keys() | b.keys()):
             if a.get(key) != b.get(key):
                 kind = "added" if key not in a else "removed" if key not in b else "changed"
-                self.note(kind, "metadata", f"{where} '{key}'", f"{a.get(key)!r:.60} -> {b.get(key)!r:.60}")
+                self.note(kind, "metadata", f"{where} '{key}'", f"{a.get(key)!r:.60} -> {b.get(key)!r:.60}", nodes)
 
     def _interface(self, a: Graph, b: Graph, *, public: bool) -> None:
         for what in ("inputs", "outputs"):
@@ -165,30 +176,40 @@ class _Diff:
                     self.tensors[id(x)] = y
                 self._types(x, y, self.places[0].graph(a))
 
-    def _types(self, x: Tensor, y: Tensor, where: str) -> None:
-        mine, other = (x.dtype and dtypes.of(x), _dims(x)), (y.dtype and dtypes.of(y), _dims(y))
-        if mine != other:
-            def shown(t: Tensor) -> str:
-                known = dtypes.of(t)
-                return f"{known.name if known else None}{_dims(t)}"
-
-            self.note("changed", "type", f"{where} > '{x.name}'", f"{shown(x)} -> {shown(y)}")
+    def _types(self, x: Tensor, y: Tensor, where: str, nodes: tuple[Node | None, Node | None] = (None, None)) -> None:
+        if _type_key(x) != _type_key(y):
+            self.note("changed", "type", f"{where} > '{x.name}'", f"{_type_shown(x)} -> {_type_shown(y)}", nodes)
 
     # -- nodes ------------------------------------------------------------------------------------
 
     def _graphs(self, a: Graph, b: Graph) -> None:
         """Match the nodes of two graphs, and note the differences of each pair and of what has no partner."""
         pairs, removed, added = self._match(a, b)
+        self.pairs.extend(pairs)
         for node in removed:
-            self.note("removed", "node", self.places[0].node(a, node))
+            self.note("removed", "node", self.places[0].node(a, node), nodes=(node, None))
         for node in added:
-            self.note("added", "node", self.places[1].node(b, node))
-        new_outputs = {id(t) for n in added for t in n._outputs}
+            self.note("added", "node", self.places[1].node(b, node), nodes=(None, node))
+        gone, new = {id(n) for n in removed}, {id(n) for n in added}
         for x, y in pairs:
-            self._pair(a, b, x, y, new_outputs)
-        for at, (x, y) in enumerate(zip(a.outputs, b.outputs)):
-            if not self._same_tensor(x, y):
-                self.note("changed", "input", f"{self.places[0].graph(a)} > output {at}", f"'{x.name}' now comes from elsewhere ('{y.name}')")
+            self._pair(a, x, y, gone, new)
+        for at, (t, u) in enumerate(zip(a.outputs, b.outputs)):
+            if not self._same_tensor(t, u) and not self._implied(t, u, gone, new):
+                self.note("changed", "input", f"{self.places[0].graph(a)} > output {at}", f"'{t.name}' now comes from elsewhere ('{u.name}')")
+
+    def _implied(self, t: Tensor, u: Tensor, gone: set[int], new: set[int]) -> bool:
+        """Say whether two tensors differ only by removed or added nodes, which are told about as such."""
+        if any(id(n) in new for n in u._inputs):
+            return True
+        sources: dict[int, Tensor] = {}
+        pending = [t]
+        while pending and len(sources) < 1000:
+            x = pending.pop()
+            if id(x) not in sources:
+                sources[id(x)] = x
+                pending.extend(i for n in x._inputs if id(n) in gone for i in n._inputs if i._name)
+        sources.pop(id(t))
+        return any(self._same_tensor(x, u) for x in sources.values())
 
     def _match(self, a: Graph, b: Graph) -> tuple[list[tuple[Node, Node]], list[Node], list[Node]]:
         free_a, free_b = {id(n): n for n in a.nodes}, {id(n): n for n in b.nodes}
@@ -201,27 +222,61 @@ class _Diff:
             for t, u in zip(x._outputs, y._outputs):
                 self.tensors[id(t)] = u
 
+        def pair_equal(key_a: Callable[[Node], Any], key_b: Callable[[Node], Any], *, unique: bool = False) -> None:
+            """Pair free nodes of equal keys, in order; a key of None has no partner."""
+            sides: tuple[dict[Any, list[Node]], dict[Any, list[Node]]] = (defaultdict(list), defaultdict(list))
+            for groups, free, key in zip(sides, (free_a, free_b), (key_a, key_b)):
+                for node in free.values():
+                    if (found := key(node)) is not None:
+                        groups[found].append(node)
+            for found, nodes in sides[0].items():
+                others = sides[1].get(found, [])
+                if not unique or len(nodes) == len(others) == 1:
+                    for x, y in zip(nodes, others):
+                        pair(x, y)
+
         forward_a, forward_b = self._hashes(a, 0), self._hashes(b, 1)
         # Of several nodes that compute the same, those of one name belong together, else those of equal metadata.
-        for tag in (lambda n: n.name, lambda n: (n.doc_string, sorted(n.metadata_props.items())), lambda _: ""):
-            by_hash: dict[tuple[bytes, str], list[Node]] = defaultdict(list)
-            for node in reversed(free_b.values()):
-                by_hash[(forward_b[id(node)], str(tag(node)))].append(node)
-            for node in list(free_a.values()):
-                same = by_hash.get((forward_a[id(node)], str(tag(node))))
-                if same:
-                    pair(node, same.pop())
+        for tag in (lambda n: n.name, lambda n: (n.doc_string, str(sorted(n.metadata_props.items()))), lambda _: ""):
+            pair_equal(lambda n, tag=tag: (forward_a[id(n)], tag(n)), lambda n, tag=tag: (forward_b[id(n)], tag(n)))  # type: ignore[misc]
+        if free_a and free_b:
+            self._match_rest(a, b, matched, free_a, free_b, pair, pair_equal)
+        pairs = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched]
+        return pairs, [n for n in a.nodes if id(n) in free_a], [n for n in b.nodes if id(n) in free_b]
+
+    def _match_rest(
+        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any, pair_equal: Any
+    ) -> None:
+        """Match what does not compute the same: by name where names can be trusted, by own weights and attributes, by neighbors."""
+        named = {n.name for n in b.nodes if n.name}
+        kept = sum(n.name in named for n in a.nodes if n.name)
+        disagree = sum(bool(n.name) and n.name != matched[id(n)].name for n in a.nodes if id(n) in matched)
+        trusted = kept > len(a.nodes) // 2 and disagree <= len(matched) // 4
+
+        def full_name(n: Node) -> Any:
+            return (n.name, n.op, n.domain or "") if n.name else None
+
+        if trusted:
+            pair_equal(full_name, full_name, unique=True)
+        pair_equal(lambda n: self._own(n, 0), lambda n: self._own(n, 1), unique=True)
         self._spread(a, b, matched, free_a, free_b, pair)
-        for strict in (True, False):
-            named = {n.name: n for n in free_b.values() if n.name}
-            for node in list(free_a.values()):
-                other = named.get(node.name) if node.name else None
-                if other is not None and id(other) in free_b and (not strict or other.op == node.op):
-                    pair(node, other)
+        if trusted:
+            pair_equal(lambda n: n.name or None, lambda n: n.name or None, unique=True)
             self._spread(a, b, matched, free_a, free_b, pair)
         self._swap_operators(a, matched, free_a, free_b, pair)
         self._spread(a, b, matched, free_a, free_b, pair)
-        return [(n, matched[id(n)]) for n in a.nodes if id(n) in matched], [n for n in a.nodes if id(n) in free_a], [n for n in b.nodes if id(n) in free_b]
+
+    def _own(self, node: Node, side: int) -> bytes | None:
+        """Hash what a node has of its own: operator, attributes, weights; None where it has no weight to know it by."""
+        if not any(isinstance(t, Constant) for t in node._inputs) and node.op != "Constant":
+            return None
+        digest = hashlib.blake2b(_operator(node), digest_size=16)
+        for t in node._inputs:
+            digest.update(self.weights.hash(t) if isinstance(t, Constant) else b"computed" if t._name else b"none")
+        for name in sorted(node.attrs):
+            if not is_graph(node.attrs[name]):
+                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, ()))
+        return digest.digest()
 
     def _spread(self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any) -> None:
         """Match nodes of one operator that stand at the same place beside a matched pair, until nothing is added."""
@@ -281,156 +336,275 @@ class _Diff:
                 for p in u._outputs if u is not None else ():
                     if id(p) in free_b:
                         candidates[id(p)] = (candidates.get(id(p), (0, p))[0] + 1, p)
-            fitting = [(score, p) for score, p in candidates.values() if len(p._inputs) == len(node._inputs) and len(p._outputs) == len(node._outputs)]
+            form = (len(node._inputs), len(node._outputs))
+            fitting = [(score, p) for score, p in candidates.values() if (len(p._inputs), len(p._outputs)) == form]
             if fitting:
                 pair(node, max(fitting, key=lambda entry: entry[0])[1])
 
-    def _hashes(self, graph: Graph, side: int) -> dict[int, bytes]:
-        """Hash every node by what it computes from the graph's inputs."""
+    def _hashes(self, graph: Graph, side: int, outer: Scopes = ()) -> dict[int, bytes]:
+        """Hash every node by what it computes from the graph's inputs and from what is outside."""
         values: dict[int, bytes] = {}
+        root = graph is (self.before, self.after)[side]
         for at, t in enumerate(graph.inputs):
-            root = graph is (self.before, self.after)[side]
-            values[id(t)] = b"input:" + (t.name.encode() if root else str(at).encode())
+            values[id(t)] = b"input:" + t.name.encode() if root else b"formal:%d:%d" % (len(outer), at)
+        scopes = (*outer, values)
         found: dict[int, bytes] = {}
-        for node in graph.nodes:
-            digest = hashlib.blake2b(digest_size=16)
-            digest.update(f"{node.op}|{'' if node.domain in ONNX_DOMAINS else node.domain}|{node.overload}|{len(node._outputs)}".encode())
+        for node in _in_order(graph):
+            digest = hashlib.blake2b(_operator(node) + b"|%d" % len(node._outputs), digest_size=16)
             for t in node._inputs:
-                digest.update(b"," + self._value_hash(t, values, side))
+                digest.update(b"," + self._value_hash(t, scopes, side))
             for name in sorted(node.attrs):
-                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, values))
-            found[id(node)] = digest.digest()
+                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, scopes))
+            here = found[id(node)] = digest.digest()
             for k, t in enumerate(node._outputs):
-                values[id(t)] = self._computed[id(t)] = found[id(node)] + bytes([k % 256])
+                values[id(t)] = here + b":%d" % k
+                if not outer:
+                    self._computed[id(t)] = values[id(t)]
+                    self._hashed[side].add(values[id(t)])
         return found
 
-    def _value_hash(self, t: Tensor, values: dict[int, bytes], side: int) -> bytes:
+    def _value_hash(self, t: Tensor, scopes: Scopes, side: int) -> bytes:
         if not t._name:
             return b"none"
-        known = values.get(id(t))
-        if known is not None:
-            return known
+        for values in reversed(scopes):
+            known = values.get(id(t))
+            if known is not None:
+                return known
         if isinstance(t, Constant):
-            return self._weight_hash(t)
-        if side == 0 and id(t) in self.tensors:
-            return b"outer:" + str(id(self.tensors[id(t)])).encode()
-        return b"outer:" + str(id(t)).encode() if side else b"unknown:" + t._name.encode()
+            return self.weights.hash(t)
+        equal = self._computed.get(id(t))
+        if equal is not None and equal in self._hashed[1 - side]:
+            return equal
+        if side == 0:
+            return b"outer:%d" % id(self.tensors[id(t)]) if id(t) in self.tensors else b"unknown:" + t._name.encode()
+        return b"outer:%d" % id(t)
 
-    def _weight_hash(self, t: Constant) -> bytes:
-        found = self._weights.get(id(t))
-        if found is None:
-            digest = hashlib.blake2b(digest_size=16)
-            known = dtypes.of(t)
-            digest.update(f"{known.name if known else t.dtype}{tuple(t.shape)}".encode())
-            values = np.asarray(t.values)
-            digest.update(repr(values.tolist()).encode() if values.dtype == object else np.ascontiguousarray(values).view(np.uint8).data if values.ndim else values.tobytes())
-            found = self._weights[id(t)] = b"w" + digest.digest()
-            self._kept.append(t)
-        return found
-
-    def _attribute_hash(self, value: Any, side: int, outer: dict[int, bytes]) -> bytes:
+    def _attribute_hash(self, value: Any, side: int, scopes: Scopes) -> bytes:
         if is_graph(value):
-            return self._body_hash(value, side, outer)
+            inner: dict[int, bytes] = {}
+            nodes = self._hashes(value, side, (*scopes, inner))
+            for node in value.nodes:
+                inner.update((id(t), nodes[id(node)] + b":%d" % k) for k, t in enumerate(node._outputs))
+            inner.update((id(t), b"formal:%d:%d" % (len(scopes) + 1, at)) for at, t in enumerate(value.inputs))
+            digest = hashlib.blake2b(b"body", digest_size=16)
+            for t in value.outputs:
+                digest.update(b";" + self._value_hash(t, (*scopes, inner), side))
+            for here in sorted(nodes.values()):  # also what nothing reads; in whatever order
+                digest.update(here)
+            return digest.digest()
         if isinstance(value, Constant):
-            return self._weight_hash(value)
+            return self.weights.hash(value)
         if isinstance(value, (list, tuple)):
-            return b"[" + b",".join(self._attribute_hash(v, side, outer) for v in value) + b"]"
+            return b"[" + b",".join(self._attribute_hash(v, side, scopes) for v in value) + b"]"
         if isinstance(value, np.ndarray):
-            return value.tobytes()
+            return str((value.dtype, value.shape)).encode() + value.tobytes()
         return repr(value).encode()
-
-    def _body_hash(self, body: Graph, side: int, outer: dict[int, bytes]) -> bytes:
-        values = dict(outer)
-        for at, t in enumerate(body.inputs):
-            values[id(t)] = b"formal" + str(at).encode()
-        digest = hashlib.blake2b(digest_size=16)
-        for node in body.nodes:
-            digest.update(f"{node.op}|{node.domain or ''}".encode())
-            for t in node._inputs:
-                digest.update(b"," + self._value_hash(t, values, side))
-            for name in sorted(node.attrs):
-                digest.update(name.encode() + self._attribute_hash(node.attrs[name], side, values))
-            here = digest.digest()
-            for k, t in enumerate(node._outputs):
-                values[id(t)] = here + bytes([k % 256])
-        for t in body.outputs:
-            digest.update(b";" + self._value_hash(t, values, side))
-        return digest.digest()
 
     # -- a pair -----------------------------------------------------------------------------------
 
-    def _pair(self, a: Graph, b: Graph, x: Node, y: Node, new_outputs: set[int]) -> None:
-        where = self.places[0].node(a, x)
-        if x.op != y.op or ("" if x.domain in ONNX_DOMAINS else x.domain) != ("" if y.domain in ONNX_DOMAINS else y.domain):
-            self.note("changed", "node", where, f"operator {x.op} -> {y.op}")
+    def _pair(self, a: Graph, x: Node, y: Node, gone: set[int], new: set[int]) -> None:
+        where, nodes = self.places[0].node(a, x), (x, y)
+        if _operator(x) != _operator(y):
+            self.note("changed", "node", where, f"operator {_operator_shown(x)} -> {_operator_shown(y)}", nodes)
         for name in sorted(x.attrs.keys() | y.attrs.keys()):
-            self._attribute(where, name, x.attrs.get(name), y.attrs.get(name), missing=(name not in x.attrs, name not in y.attrs))
-        if len(x._inputs) != len(y._inputs):
-            self.note("changed", "input", where, f"{len(x._inputs)} inputs -> {len(y._inputs)}")
-        for k, (t, u) in enumerate(zip(x._inputs, y._inputs)):
+            self._attribute(where, name, x.attrs.get(name), y.attrs.get(name), missing=(name not in x.attrs, name not in y.attrs), nodes=nodes)
+        mine, other = _without_tail(x._inputs), _without_tail(y._inputs)
+        if len(mine) != len(other):
+            self.note("changed", "input", where, f"{len(mine)} inputs -> {len(other)}", nodes)
+        for k, (t, u) in enumerate(zip(mine, other)):
             if isinstance(t, Constant) and isinstance(u, Constant):
-                self._weight(where, t, u)
-            elif not self._same_tensor(t, u) and id(u) not in new_outputs:
-                self.note("changed", "input", where, f"input {k} '{t.name}' -> '{u.name}'")
-        if len(x._outputs) != len(y._outputs):
-            self.note("changed", "node", where, f"{len(x._outputs)} outputs -> {len(y._outputs)}")
-        for t, u in zip(x._outputs, y._outputs):
-            if t.name and u.name and (t.shape is not None or u.shape is not None):
-                self._types(t, u, where)
+                self._weight(where, t, u, nodes)
+            elif not self._same_tensor(t, u) and not self._implied(t, u, gone, new):
+                self.note("changed", "input", where, f"input {k} '{t.name}' -> '{u.name}'", nodes)
+        mine, other = _without_tail(x._outputs), _without_tail(y._outputs)
+        if len(mine) != len(other):
+            self.note("changed", "node", where, f"{len(mine)} outputs -> {len(other)}", nodes)
+        for t, u in zip(mine, other):
+            if t.name and u.name:
+                self._types(t, u, where, nodes)
         if x.metadata_props != y.metadata_props:
-            self._props(where, x.metadata_props, y.metadata_props)
+            self._props(where, x.metadata_props, y.metadata_props, nodes)
         if x.doc_string != y.doc_string:
-            self.note("changed", "metadata", where, f"doc string {x.doc_string!r:.40} -> {y.doc_string!r:.40}")
-        del b
+            self.note("changed", "metadata", where, f"doc string {x.doc_string!r:.40} -> {y.doc_string!r:.40}", nodes)
 
     def _same_tensor(self, t: Tensor, u: Tensor) -> bool:
         if not t._name or not u._name:
             return not t._name and not u._name
         if isinstance(t, Constant) and isinstance(u, Constant):
-            return self._weights_agree(t, u)
+            return self.weights.agree(t, u)
         if self.tensors.get(id(t)) is u:
             return True
         return id(t) in self._computed and self._computed[id(t)] == self._computed.get(id(u))
 
-    def _weights_agree(self, t: Constant, u: Constant) -> bool:
-        if dtypes.of(t) is not dtypes.of(u) or tuple(t.shape) != tuple(u.shape):
-            return False
-        if self._weight_hash(t) == self._weight_hash(u):
-            return True
-        x, y = np.asarray(t.values), np.asarray(u.values)
-        if x.dtype.kind == "f" and np.array_equal(x, y, equal_nan=True):
-            return True
-        return self.tolerance is not None and x.dtype.kind not in "OUSb" and bool(np.allclose(x.astype(np.float64), y.astype(np.float64), rtol=0, atol=self.tolerance, equal_nan=True))
-
-    def _weight(self, where: str, t: Constant, u: Constant) -> None:
-        if self._weights_agree(t, u):
+    def _weight(self, where: str, t: Constant, u: Constant, nodes: tuple[Node | None, Node | None]) -> None:
+        if (id(t), id(u)) in self._told or self.weights.agree(t, u):
             return
-        if dtypes.of(t) is not dtypes.of(u) or tuple(t.shape) != tuple(u.shape):
-            self.note("changed", "weight", f"{where} > '{t.name}'", f"{t.dtype}{tuple(t.shape)} -> {u.dtype}{tuple(u.shape)}")
-            return
-        x, y = np.asarray(t.values), np.asarray(u.values)
-        apart = int(np.count_nonzero(x != y))
-        detail = f"{apart} of {x.size} elements differ"
-        if x.dtype.kind not in "OUSb":
-            detail += f", by at most {np.nanmax(np.abs(x.astype(np.float64) - y.astype(np.float64))):.3g}"
-        self.note("changed", "weight", f"{where} > '{t.name}'", detail)
+        self._told.add((id(t), id(u)))
+        self.note("changed", "weight", f"{where} > '{t.name}'", self.weights.told(t, u), nodes)
 
-    def _attribute(self, where: str, name: str, x: Any, y: Any, *, missing: tuple[bool, bool]) -> None:
+    def _attribute(self, where: str, name: str, x: Any, y: Any, *, missing: tuple[bool, bool], nodes: tuple[Node, Node]) -> None:
         path = f"{where} > {name}"
         if any(missing):
-            self.note("added" if missing[0] else "removed", "attribute", path, f"{_shown(y if missing[0] else x)}")
+            self.note("added" if missing[0] else "removed", "attribute", path, f"{_shown(y if missing[0] else x)}", nodes)
         elif is_graph(x) and is_graph(y):
             self._interface(x, y, public=False)
             self._graphs(x, y)
         elif isinstance(x, Constant) and isinstance(y, Constant):
-            self._weight(path, x, y)
+            self._weight(path, x, y, nodes)
+        elif isinstance(x, list) and isinstance(y, list) and any(map(is_graph, (*x, *y))):
+            if len(x) != len(y):
+                self.note("changed", "attribute", path, f"{len(x)} bodies -> {len(y)}", nodes)
+            for at, (v, w) in enumerate(zip(x, y)):
+                self._attribute(where, f"{name}[{at}]", v, w, missing=(False, False), nodes=nodes)
         elif not same_value(x, y):
-            self.note("changed", "attribute", path, f"{_shown(x)} -> {_shown(y)}")
+            self.note("changed", "attribute", path, f"{_shown(x)} -> {_shown(y)}", nodes)
 
 
-def _dims(t: Tensor) -> list[Any] | None:
-    shape: Iterable[Any] | None = t.shape
-    return None if shape is None else list(shape)
+class _Weights:
+    """Weights of two models: hashed, compared and described a few megabytes at a time; what is in one place of one file is not read at all."""
+
+    def __init__(self, before: Graph, after: Graph, tolerance: float | None) -> None:
+        self.tolerance = tolerance
+        self._hashes: dict[int, bytes] = {}
+        self._contents: dict[int, bytes] = {}
+        self._agree: dict[tuple[int, int], bool] = {}
+        self._kept: list[Constant] = []  # what is keyed by id stays alive
+        sides = [{_region(t) for t in _stored(graph)} for graph in (before, after)]
+        self._shared = (sides[0] & sides[1]) - {None}
+
+    def hash(self, t: Constant) -> bytes:
+        """Hash a weight by its place where both models refer to that place, else by its values."""
+        found = self._hashes.get(id(t))
+        if found is None:
+            region = _region(t)
+            found = repr((region, _type_key(t))).encode() if region in self._shared else self._content(t)
+            self._hashes[id(t)] = found
+            self._kept.append(t)
+        return found
+
+    def _content(self, t: Constant) -> bytes:
+        found = self._contents.get(id(t))
+        if found is None:
+            digest = hashlib.blake2b(repr(_type_key(t)).encode(), digest_size=16)
+            values = _values(t).reshape(-1)
+            for part in _parts(values):
+                digest.update(repr(part.tolist()).encode() if values.dtype == object else np.ascontiguousarray(part).view(np.uint8).data)
+            found = self._contents[id(t)] = b"w" + digest.digest()
+            self._kept.append(t)
+        return found
+
+    def agree(self, t: Constant, u: Constant) -> bool:
+        """Say whether two weights are equal, or as close as the tolerance asks."""
+        if t is u:
+            return True
+        key = (id(t), id(u))
+        if key not in self._agree:
+            self._agree[key] = self._compare(t, u)
+            self._kept.extend((t, u))
+        return self._agree[key]
+
+    def _compare(self, t: Constant, u: Constant) -> bool:
+        if _type_key(t) != _type_key(u):
+            return False
+        if self.hash(t) == self.hash(u) or self._content(t) == self._content(u):
+            return True
+        x, y = _values(t), _values(u)
+        if x.dtype.kind == "f" and all(np.array_equal(v, w, equal_nan=True) for v, w in zip(_parts(x.reshape(-1)), _parts(y.reshape(-1)))):
+            return True  # zeros of either sign, NaNs of any content
+        if self.tolerance is None or not _is_float(x):
+            return False
+        pairs = zip(_parts(x.reshape(-1)), _parts(y.reshape(-1)))
+        return all(np.allclose(v.astype(np.float64), w.astype(np.float64), rtol=0, atol=self.tolerance, equal_nan=True) for v, w in pairs)
+
+    def told(self, t: Constant, u: Constant) -> str:
+        """Say how two weights differ."""
+        if _type_key(t) != _type_key(u):
+            return f"{_type_shown(t)} -> {_type_shown(u)}"
+        x, y = _values(t).reshape(-1), _values(u).reshape(-1)
+        apart, most = 0, 0.0
+        for v, w in zip(_parts(x), _parts(y)):
+            differ = v != w
+            if _is_float(x):
+                v, w = v.astype(np.float64), w.astype(np.float64)
+                differ &= ~(np.isnan(v) & np.isnan(w))
+            apart += int(np.count_nonzero(differ))
+            if x.dtype.kind not in "OUSbc" and differ.any():
+                with np.errstate(all="ignore"):
+                    gap = np.abs(v.astype(np.float64) - w.astype(np.float64))[differ]
+                most = max(most, float(np.where(np.isnan(gap), np.inf, gap).max()))
+        return f"{apart} of {x.size} elements differ" + (f", by at most {most:.3g}" if x.dtype.kind not in "OUSbc" else "")
+
+
+Scopes = tuple[dict[int, bytes], ...]
+PART = 1 << 22
+
+
+def _stored(root: Graph) -> Iterable[Constant]:
+    for graph in walk.graphs(root, functions=True):
+        for t in walk.tensors(graph):
+            if isinstance(t, Constant):
+                yield t
+        for node in graph.nodes:
+            if node.op == "Constant":
+                yield from (v for v in node.attrs.values() if isinstance(v, Constant))
+
+
+def _region(t: Constant) -> tuple[Any, ...] | None:
+    """Give the place of a weight that a file holds: file, offset, length; None for others."""
+    values = t._values if t._origin is None else t.lazy
+    region = getattr(values, "region", None)
+    return None if region is None or type(region).__name__ == "tuple" else (*region.file.identity, region.offset, region.length)
+
+
+def _values(t: Constant) -> np.ndarray[Any, Any]:
+    """Give a weight's values; what was not read before is not kept."""
+    values = t._values
+    return np.asarray(values.load() if isinstance(values, LazyValues) else values)
+
+
+def _parts(flat: np.ndarray[Any, Any]) -> Iterable[np.ndarray[Any, Any]]:
+    return (flat[at : at + PART] for at in range(0, flat.size, PART))
+
+
+def _is_float(values: np.ndarray[Any, Any]) -> bool:
+    known = dtypes.find(values.dtype)
+    return known is not None and "float" in known.numpy.name
+
+
+def _operator(node: Node) -> bytes:
+    return f"{'' if node.domain in ONNX_DOMAINS else node.domain}|{node.op}|{node.overload}".encode()
+
+
+def _operator_shown(node: Node) -> str:
+    name = node.op if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op}"
+    return f"{name}:{node.overload}" if node.overload else name
+
+
+def _in_order(graph: Graph) -> list[Node]:
+    """List a graph's nodes in topological order; the graph stays as it is."""
+    shell = object.__new__(type(graph))
+    shell.__dict__.update(graph.__dict__)
+    order.sort_nodes(shell)
+    return shell.nodes
+
+
+def _without_tail(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Leave trailing omitted tensors out, which mean the same as none."""
+    kept = list(tensors)
+    while kept and not kept[-1]._name:
+        kept.pop()
+    return kept
+
+
+def _type_key(t: Tensor) -> tuple[Any, ...]:
+    known = dtypes.of(t)
+    return (getattr(t, "type", "tensor_type"), known.name if known else None, None if t.shape is None else tuple(t.shape))
+
+
+def _type_shown(t: Tensor) -> str:
+    kind, name, shape = _type_key(t)
+    text = f"{name}{'' if shape is None else list(shape)}"
+    return text if kind == "tensor_type" else f"{kind.removesuffix('_type')}({text})"
 
 
 def _shown(value: Any) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
 
 from onnx_gs.analysis import shape_inference
 from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
-from onnx_gs.ir import scopes, walk
+from onnx_gs.ir import dtypes, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, _copy_nodes, copy_graph, local_ids
+from onnx_gs.ir.names import Names
+from onnx_gs.ir.node import Node
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
+from onnx_gs.ops import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from onnx_gs.ir.graph import Graph
-    from onnx_gs.ir.node import Node
     from onnx_gs.rewrite.graph_pattern import PatternMapping
 
 LOGGER = logging.getLogger("onnx_gs")
@@ -71,13 +74,13 @@ def isolate(
         inputs_given = True
     else:
         wanted_outputs, wanted_inputs = list(outputs), list(inputs)
-        ends = [f for o in wanted_outputs for f in index.tensors(o, outputs=True)] if wanted_outputs else [index.find(t) for t in graph.outputs]
+        found = [f for o in wanted_outputs for f in index.tensors(o, outputs=True)] if wanted_outputs else [index.find(t) for t in graph.outputs]
         starts = [f.tensor for i in wanted_inputs for f in index.tensors(i, outputs=False) if f.tensor is not None]
         inputs_given = bool(wanted_inputs)
-        home = _one_home(index, [(f.graph, f.tensor) for f in ends if f.tensor is not None])
-        ends = [f.tensor for f in ends if f.tensor is not None]  # type: ignore[misc]
+        home = _one_home(index, [(f.graph, f.tensor) for f in found if f.tensor is not None])
+        ends = [f.tensor for f in found if f.tensor is not None]
         chosen = None
-    return _extract(index, home, list(starts), list(ends), inputs_given=inputs_given, only=chosen, name=name)  # type: ignore[arg-type]
+    return _extract(index, home, starts, ends, inputs_given=inputs_given, only=chosen, name=name)
 
 
 def _chosen_nodes(
@@ -194,8 +197,22 @@ def _types(root: Graph, borders: list[Tensor]) -> dict[int, Tensor]:
     found = {id(t): twins(t) for t in missing}
     for t in missing:
         if found[id(t)].dtype is None:
+            found[id(t)].dtype = _dtype_by_schema(root, t)
+        if found[id(t)].dtype is None:
             LOGGER.warning("the dtype of '%s' cannot be inferred; set it before the part is saved", t.name)
     return found
+
+
+def _dtype_by_schema(root: Graph, t: Tensor) -> Any:
+    """Give the dtype of a tensor whose producer has outputs of one type only; None for others."""
+    for producer in t._inputs:
+        known = schema.of(root, producer)
+        formal = known.output(next(k for k, o in enumerate(producer._outputs) if o is t)) if known is not None else None
+        if formal is not None and len(formal.types) == 1:
+            name = next(iter(formal.types)).removeprefix("tensor(").removesuffix(")")
+            found = dtypes.find({"float": "float32", "double": "float64"}.get(name, name)) if name != "string" else dtypes.STRING
+            return found.public if found is not None else None
+    return None
 
 
 def _copy_part(
@@ -220,6 +237,9 @@ def _copy_part(
     part.nodes = _copy_nodes(shell, twins)
     part.inputs = [twins(t) for t in borders]
     part.outputs = [_typed(twins(t), t, inferred) for t in ends]
+    for t in (*borders, *ends):
+        twins(t)._cut_from = weakref.ref(t)  # type: ignore[attr-defined]
+    _unproduce_inputs(part)
     _pass_through(part)
     part._functions = _used_functions(root, nodes)
     for body in part.subgraphs(recursive=True):
@@ -239,19 +259,40 @@ def _typed(twin: Tensor, original: Tensor, inferred: dict[int, Tensor]) -> Tenso
     """Write down on a copy what was inferred for its original."""
     found = inferred.get(id(original))
     if found is not None:
+        if isinstance(found, Variable) and isinstance(twin, Variable) and found.type != "tensor_type":
+            twin.value_type = found.value_type
+            return twin
         twin.dtype = found.dtype if twin.dtype is None else twin.dtype
         twin.shape = found.shape if twin.shape is None else twin.shape
     return twin
 
 
+def _unproduce_inputs(part: Graph) -> None:
+    """A node that is needed for another of its outputs makes what is an input now under a name that nothing reads."""
+    names: Names | None = None
+    for t in part.inputs:
+        for producer in list(t._inputs):
+            names = names or Names(part)
+            for at, out in enumerate(list(producer._outputs)):
+                if out is t:
+                    unused = Variable(names.fresh(f"{t.name}_unused"), t.dtype, t.shape)
+                    unused.value_type = t.value_type if isinstance(t, Variable) else unused.value_type
+                    producer._outputs[at] = unused
+
+
+def origin(t: Tensor) -> Tensor | None:
+    """Give the tensor of the model that an input or output of a part was cut from; None where that is gone or not known."""
+    cut_from = getattr(t, "_cut_from", None)
+    return None if cut_from is None else cut_from()  # type: ignore[no-any-return]
+
+
 def _pass_through(part: Graph) -> None:
     """An output that is an input too gets an Identity, as not every runtime takes it as it is."""
-    from onnx_gs.ir.node import Node
-
     given = {id(t) for t in part.inputs}
     for at, t in enumerate(part.outputs):
         if id(t) in given:
             out = Variable(f"{t.name}_out", t.dtype, t.shape)
+            out._cut_from = getattr(t, "_cut_from", None)  # type: ignore[attr-defined]
             part.nodes.append(Node("Identity", inputs=[t], outputs=[out]))
             part.outputs[at] = out
 

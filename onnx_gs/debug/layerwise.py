@@ -181,7 +181,7 @@ def _evaluator(wanted: str | Evaluate) -> Evaluate:
 
 
 def _pairs(graph: Graph, second: Graph) -> tuple[list[tuple[Tensor, Tensor]], list[str]]:
-    computed = [t for n in graph.nodes for t in n._outputs if t._name and isinstance(t, Variable)]
+    computed: list[Tensor] = [t for n in graph.nodes for t in n._outputs if t._name and isinstance(t, Variable)]
     if second is graph:
         return [(t, t) for t in computed], []
     twins = match_tensors(graph, second)

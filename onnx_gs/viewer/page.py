@@ -68,4 +68,4 @@ def _document(data: dict[str, Any], title: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("onnx_gs.viewer").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("onnx_gs.viewer").joinpath(f"assets/{name}").read_text(encoding="utf-8")
