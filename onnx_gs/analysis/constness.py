@@ -50,7 +50,8 @@ def values_of_node(node: Node) -> LazyValues | Array | None:
     if isinstance(value, Constant):
         if value._export_dtype is not None and dtypes.find(value._export_dtype) is not dtypes.find(value.dtype):
             return None
-        return value._values
+        stored: LazyValues | Array = value._values
+        return stored
     if isinstance(value, (LazyValues, np.ndarray)) and form in {"value", "sparse_value"}:
         return value
     known = FORMS[form]
@@ -79,7 +80,8 @@ def _literal(value: Any, known: dtypes.DataType, *, is_list: bool) -> Array | No
 def held(tensor: Tensor) -> LazyValues | Array | None:
     """Give the values of a constant tensor, unread where they are lazy; None for a tensor that is computed."""
     if isinstance(tensor, Constant):
-        return tensor._values
+        stored: LazyValues | Array = tensor._values
+        return stored
     node = constant_node(tensor)
     return None if node is None else values_of_node(node)
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import onnx
+import onnx.defs
 import onnx.shape_inference
 
 from onnx_gs.analysis import constness
@@ -74,9 +75,18 @@ def _stand_in(node: Node) -> Constant | None:
 
 
 def _infer(graph: Graph) -> tuple[Any, structure.StructureWriter] | None:
-    writer = structure.StructureWriter(_stand_in)
+    functions = {(f.domain or "", f.name) for f in graph.functions}
+
+    def is_unknown(node: Node) -> bool:
+        return (str(node.domain), node.op) not in functions and not onnx.defs.has(node.op, str(node.domain))
+
+    writer = structure.StructureWriter(_stand_in, is_unknown)  # older versions of onnx infer nothing behind an operator that they do not know
     model = writer.model(graph)
     writer.graph(graph, model.graph)
+    typed = [message for message in model.graph.output if message.HasField("type")]
+    if len(typed) != len(model.graph.output):  # older versions of onnx infer nothing for outputs that are listed without a type
+        del model.graph.output[:]
+        model.graph.output.extend(typed)
     for name, tensor in writer.weights.items():
         _describe_weight(name, tensor, model.graph)
     if writer.bodies:

@@ -467,7 +467,6 @@ def _unary(function: Any, allowed: Types) -> Kernel:
 _SIGNED: Types = frozenset(d for d in _INTS if d.kind == "i")
 _KERNELS["Neg"] = _unary(np.negative, _SIGNED | _FLOATS)
 _KERNELS["Abs"] = _unary(np.abs, _INTS | _FLOATS)
-_KERNELS["Sqrt"] = _unary(np.sqrt, _FLOATS)
 _KERNELS["Floor"] = _unary(np.floor, _FLOATS)
 _KERNELS["Ceil"] = _unary(np.ceil, _FLOATS)
 

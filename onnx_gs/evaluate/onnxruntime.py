@@ -102,6 +102,16 @@ def _ort_value(array: Array, known: DataType | None, ort: Any) -> Any:
         bits = np.zeros(array.size, np.uint8)
         bits[: packed.size] = packed
         bits = bits.reshape(array.shape)
+    return _with_type(bits, known, ort)
+
+
+def _takes_bits(ort: Any) -> bool:
+    return hasattr(ort.OrtValue, "ortvalue_from_numpy_with_onnx_type")
+
+
+def _with_type(bits: Array, known: DataType, ort: Any) -> Any:
+    if not _takes_bits(ort):
+        raise EvaluationError(f"onnxruntime {ort.__version__} takes no {known.name} from Python", fix="upgrade onnxruntime")
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, known.number)
 
 
@@ -186,7 +196,7 @@ class Session:
             known = dtypes.require(values.dtype)
             total += values.nbytes
             target = model.graph.initializer.add()
-            if values.nbytes <= INLINE or known is dtypes.STRING or known.kind == "complex":
+            if values.nbytes <= INLINE or known is dtypes.STRING or known.kind == "complex" or not (_is_native(known) or _takes_bits(self._ort)):
                 structure.inline(name, values, target)
                 continue
             target.name, target.data_type = name, known.number

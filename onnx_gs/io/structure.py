@@ -35,9 +35,12 @@ class StructureWriter:
     Args:
         weightless_nodes: what ``Constant`` nodes hold is a weight too, and the node is left out; gives the stand-in for such a node's output, or
             None to write the node as it is.
+        leaves_out: says which nodes of other domains than ONNX's are not written at all.
     """
 
-    def __init__(self, weightless_nodes: Callable[[Node], Constant | None] | None = None) -> None:
+    def __init__(
+        self, weightless_nodes: Callable[[Node], Constant | None] | None = None, leaves_out: Callable[[Node], bool] | None = None
+    ) -> None:
         """Start with nothing named."""
         self.named: dict[int, str] = {}
         self.tensors: dict[str, Tensor] = {}
@@ -46,6 +49,7 @@ class StructureWriter:
         self.stand_ins: dict[int, Constant] = {}
         self.called: set[tuple[str, str]] = set()
         self._weightless_nodes = weightless_nodes
+        self._leaves_out = leaves_out
         self._encoder = attributes.Encoder(self._body, self._weight)
         self._plain = Exporter(check=False)
         self._returned = 0
@@ -83,6 +87,8 @@ class StructureWriter:
                 name(node._outputs[0])
                 if id(node._outputs[0]) in self.stand_ins:
                     continue
+            if node.domain and self._leaves_out is not None and node.domain not in ONNX_DOMAINS and self._leaves_out(node):
+                continue
             message = target.add()
             message.op_type = op
             label = f"gs_n{len(by_name)}"

@@ -25,6 +25,8 @@ def transposed(tensor, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("count", [6, 6000])
 def test_every_type_goes_in_and_comes_out(dtype, count):
+    if not hasattr(onnxruntime._load().OrtValue, "ortvalue_from_numpy_with_onnx_type") and np.dtype(dtype).isbuiltin != 1:
+        pytest.skip("this onnxruntime takes no such values from Python")
     values = (np.arange(count) % 2).reshape(2, -1).astype(dtype)
     fed = onnxruntime.run(transposed(gs.Variable("x", dtype, (2, count // 2)), dtype), {"x": values})["y"]
     stored = onnxruntime.run(transposed(gs.Constant("w", values), dtype), {})["y"]

@@ -6,8 +6,7 @@ import warnings
 
 import numpy as np
 import onnx
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import onnx_gs as gs
 from onnx_gs.evaluate.verify import verify
@@ -38,7 +37,7 @@ class Maker:
         for _ in range(count):
             out = gs.Variable(self.name(), np.float32)
             kind = self.draw(st.sampled_from(["unary", "binary", "binary", "constant", "shape", "if", "loop"] if depth else ["unary", "binary", "shape"]))
-            pick = lambda: self.draw(st.sampled_from(reach))  # noqa: B023 - used at once
+            pick = lambda: self.draw(st.sampled_from(reach))
             if kind == "constant":
                 reach.append(self.constant())
                 continue
@@ -80,7 +79,7 @@ class Maker:
 
     def loop(self, reach, depth, start, out):
         trip, condition, carried = gs.Variable(self.name(), np.int64, ()), gs.Variable(self.name(), bool, ()), gs.Variable(self.name(), np.float32)
-        nodes, inner = self.nodes([*reach, carried], self.draw(st.integers(1, 2)), depth)
+        nodes, _ = self.nodes([*reach, carried], self.draw(st.integers(1, 2)), depth)
         following, going = gs.Variable(self.name(), np.float32), gs.Variable(self.name(), bool)
         nodes.append(gs.Node("Mul", inputs=[carried, gs.Constant(self.name("c"), np.array(0.5, np.float32))], outputs=[following]))
         nodes.append(gs.Node("Identity", inputs=[condition], outputs=[going]))
