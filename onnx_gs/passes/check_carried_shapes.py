@@ -34,6 +34,9 @@ class CheckCarriedShapes(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the types in place and warn about what was wrong."""
+        if not any(True for _ in walk.nodes(graph, op="Loop", functions=True)):
+            return
+        shape_inference.infer(graph)
         for _ in range(_MOST_ROUNDS):
             wrong = False
             for owner, node in walk.nodes(graph, op="Loop", functions=True):

@@ -108,7 +108,6 @@ class LowerControlFlow(Pass):
             for g in walk.graphs(root):
                 order.sort_nodes(g, captured)
         LowerConstants().apply(graph, report)
-        shape_inference.infer(graph)
         CheckCarriedShapes().apply(graph, report)
         declined = _LastRound(report)
         measure = _measure(graph)

@@ -14,6 +14,7 @@ from onnx_gs.passes.absorb_bias import AbsorbBias
 from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
+from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.cleanup import Cleanup, cleanup
 from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
@@ -135,6 +136,7 @@ class Simplify(Pass):
             check(before, graph, ran, **bounds)
 
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
+        CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
         weight = _weight(graph) if self.max_growth is not None else 0
         self._fold(graph, report, weight, ran)
         left = _ready(graph)
