@@ -243,8 +243,12 @@ class ShapeFacts:
             for t in itertools.chain(inner.inputs, *(n._outputs for n in inner.nodes)):
                 for table in (self._shapes, self._dtypes, self._contents):
                     table.pop(id(t), None)
+        # not filled up from what the body declares: exporters declare of a carried value the size that it has in the first trip
         for t, (dtype, shape) in zip(body.inputs, shapes):
-            self.tell(t, dtype, shape)
+            if t._name:
+                self._kept.append(t)
+                self._dtypes[id(t)] = dtypes.of(t) if dtype is None else dtype
+                self._shapes[id(t)] = shape
         for t in body.inputs[len(shapes) :]:
             self.tell(t, None, None)
         self._visit_graph(body)
