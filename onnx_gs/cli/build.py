@@ -6,6 +6,7 @@ report says so. Names of flags, pools and tactic sources are those of the instal
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.output == "-":
         raise OnnxGsError("an engine cannot be written to standard output", fix="give a file: -o model.engine")
     model: Any = sys.stdin.buffer.read() if options.model == "-" else options.model
+    logging.getLogger("onnx_gs.tensorrt").setLevel(logging.ERROR)  # the report lists the builder's warnings
     bar = ProgressBar() if not (session.json or session.quiet) else None
     try:
         engine = build(model, options.output, options=BuildOptions(**settings(options)), progress=bar or False, isolate=options.isolate)

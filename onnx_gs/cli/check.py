@@ -53,15 +53,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
         f"ready for {found.target} (asked: {asked})" if found.ready else f"not ready for {found.target} (asked: {asked})",
         style="green" if found.ready else "red",
     )
-    if found.blockers:
-        rows = [
-            (b.id, b.path, f"{b.title}: {b.reason}" + (f"\nTensorRT: {b.said}" if b.said and b.said != b.reason else ""), b.remedy)
-            for b in found.blockers
-        ]
-        session.table("Blockers", ["id", "where", "what", "remedy"], rows)
-    if found.warnings:
-        rows = [(w.id, w.path, f"{w.title}: {w.reason}", w.remedy) for w in found.warnings]
-        session.table("Builds, but is not what ONNX says", ["id", "where", "what", "remedy"], rows)
+    for blocker in found.blockers:
+        session.say(f"\nblocker: {blocker}")
+    for warning in found.warnings:
+        session.say(f"\nbuilds, but is not what ONNX says: {warning}", style="yellow")
     for note in found.notes:
         session.say(f"note: {note}", style="dim")
     return 0 if found.ready else 1

@@ -5,6 +5,7 @@ An engine (a file that is no ONNX model) can be described where a GPU is that it
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.trt.description import describe
     from onnx_gs.trt.engine import Engine
 
+    logging.getLogger("onnx_gs.tensorrt").setLevel(logging.ERROR)  # what the parser warns of is `check`'s to say
     model: Any = options.model
     if options.engine or str(model).endswith((".engine", ".plan", ".trt")):
         found = describe(Engine.load(model))

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_gs.analysis import constness
 from onnx_gs.analysis.shape_values import ShapeFacts
-from onnx_gs.ir import Constant, Graph, liveness
+from onnx_gs.ir import Constant, Graph, dtypes, liveness
 from onnx_gs.ops import traits
+from onnx_gs.trt.capability import MAX_RANK
 from onnx_gs.trt.places import NodeIndex
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Node, Tensor
     from onnx_gs.trt.places import Place
 
+_PLAIN = frozenset(t.number for t in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64, dtypes.BOOL))
 #: Operators whose result says how large a tensor is, not what it holds: the way from data to sizes ends here.
 SHAPE_OPS = frozenset({"Shape", "Size"})
 
@@ -53,13 +55,36 @@ class ModelFacts:
 
     def _note(self, place: Place) -> None:
         node = place.node
-        foldable = not node.has_body and traits.never_folds(node) is None
-        if (node.op == "Constant" and node.is_onnx) or (foldable and node.inputs and all(not t.name or self.is_constant(t) for t in node.inputs)):
+        has_body = bool(node._attrs) and node.has_body
+        stands_alone = node.op == "Constant" and node.is_onnx
+        if stands_alone or (not has_body and node.inputs and self._all_constant(node) and traits.never_folds(node) is None):
             self._constant.update(id(t) for t in node.outputs)
-        for _, body in node.bodies() if node.has_body else ():
+        for _, body in node.bodies() if has_body else ():
             for formal, outer in zip(body.inputs, _entering(node, body)):
                 if outer is not None:
                     self.formal.setdefault(id(formal), []).append(outer)
+
+    def _all_constant(self, node: Node) -> bool:
+        return not any(tensor._name and not self.is_constant(tensor) for tensor in node.inputs)
+
+    def unusual(self) -> set[str]:
+        """Give the element types in the model beyond those that stand anywhere in a network, and ``"rank"`` where a tensor has many dims."""
+        found: set[str] = set()
+        for place in self.index.all:
+            shapes = self.shapes(place)
+            for tensor in place.node.outputs:
+                dtype = shapes.dtype(tensor)
+                if dtype is not None and dtype.number not in _PLAIN:
+                    found.add(dtype.name)
+                shape = shapes.shape(tensor)
+                if shape is not None and len(shape) > MAX_RANK:
+                    found.add("rank")
+            for tensor in place.node.inputs:
+                if isinstance(tensor, Constant) or id(tensor) in self.input_ids:
+                    dtype = shapes.dtype(tensor)
+                    if dtype is not None and dtype.number not in _PLAIN:
+                        found.add(dtype.name)
+        return found
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Say whether a tensor depends on constants only."""

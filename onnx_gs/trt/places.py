@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from onnx_gs.ir import Function, Graph, Node
 
 
-@dataclass(frozen=True, eq=False)
 class Place:
     """One node and where it stands.
 
     Attributes:
         node: the node.
         owner: the graph, body or function that lists it.
-        path: as in ``graph 'main' > node 'Loop_3' (Loop) > body > node #17 (Add)``.
+        index: its position in its owner.
         outer: the places of the nodes whose bodies hold it, outermost first.
         function: the local function it stands in, if any.
-        index: its position in its owner.
     """
 
-    node: Node
-    owner: Graph
-    path: str
-    outer: tuple[Place, ...] = ()
-    function: Function | None = None
-    index: int = 0
+    __slots__ = ("_prefix", "function", "index", "node", "outer", "owner")
+
+    def __init__(self, node: Node, owner: Graph, index: int, outer: tuple[Place, ...], function: Function | None, prefix: str) -> None:
+        """Note the place; its path is spelled out when it is asked for."""
+        self.node = node
+        self.owner = owner
+        self.index = index
+        self.outer = outer
+        self.function = function
+        self._prefix = prefix
+
+    @property
+    def path(self) -> str:
+        """The path, as in ``graph 'main' > node 'Loop_3' (Loop) > body > node #17 (Add)``."""
+        return f"{self._prefix} > {show.node_label(self.owner, self.node, self.index)}"
 
     @property
     def tensorrt_name(self) -> str:
@@ -42,20 +47,22 @@ class Place:
         return "node_of_" + next((t.name for t in self.node.outputs if t.name), "")
 
 
-def places(graph: Graph) -> Iterator[Place]:
-    """Give every node of a model: each node before those in its bodies, local functions last."""
-    yield from _places(graph, show.graph_label(graph), (), None)
+def places(graph: Graph) -> list[Place]:
+    """List every node of a model: each node before those in its bodies, local functions last."""
+    found: list[Place] = []
+    _add(found, graph, show.graph_label(graph), (), None)
     for function in graph.functions:
-        yield from _places(function, show.graph_label(function), (), function)
+        _add(found, function, show.graph_label(function), (), function)
+    return found
 
 
-def _places(graph: Graph, prefix: str, outer: tuple[Place, ...], function: Function | None) -> Iterator[Place]:
+def _add(found: list[Place], graph: Graph, prefix: str, outer: tuple[Place, ...], function: Function | None) -> None:
     for index, node in enumerate(graph.nodes):
-        place = Place(node, graph, f"{prefix} > {show.node_label(graph, node, index)}", outer, function, index)
-        yield place
-        if node.has_body:
+        place = Place(node, graph, index, outer, function, prefix)
+        found.append(place)
+        if node._attrs and node.has_body:
             for name, body in node.bodies():
-                yield from _places(body, f"{place.path} > {name}", (*outer, place), function)
+                _add(found, body, f"{place.path} > {name}", (*outer, place), function)
 
 
 class NodeIndex:
@@ -64,14 +71,25 @@ class NodeIndex:
     def __init__(self, graph: Graph) -> None:
         """Walk the model once."""
         self.graph = graph
-        self.all = list(places(graph))
-        self.by_name: dict[str, list[Place]] = {}
-        self.by_output: dict[str, list[Place]] = {}
+        self.all = places(graph)
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Place]]:
+        """Places by TensorRT's name of the node."""
+        found: dict[str, list[Place]] = {}
         for place in self.all:
-            self.by_name.setdefault(place.tensorrt_name, []).append(place)
+            found.setdefault(place.tensorrt_name, []).append(place)
+        return found
+
+    @cached_property
+    def by_output(self) -> dict[str, list[Place]]:
+        """Places by the names of the node's outputs."""
+        found: dict[str, list[Place]] = {}
+        for place in self.all:
             for tensor in place.node.outputs:
                 if tensor.name:
-                    self.by_output.setdefault(tensor.name, []).append(place)
+                    found.setdefault(tensor.name, []).append(place)
+        return found
 
     def of_parser(self, name: str, op: str, index: int, text: str) -> Place | None:
         """Find the node of a parser error.

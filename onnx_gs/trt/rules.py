@@ -67,15 +67,20 @@ class Look:
 
 
 def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
-    """Apply every rule to every node, then to the interface."""
+    """Apply every rule to the interface, then to every node that it may be about."""
     yield from _interface(facts, target)
+    # most models have no unusual type anywhere, and then the rules about types need not look at every node
+    every = EVERY if facts.unusual() or not target.bool_constants else ()
     for place in facts.index.all:
+        node = place.node
+        onnx = node.is_onnx
+        own = RULES.get(node.op, ()) if onnx else ()
+        if onnx and not own and not every and target.lacks(node.op) is None:
+            continue
         look = Look(facts, place, target)
-        for rule in EVERY:
+        yield from _operator(look)
+        for rule in (*every, *own):
             yield from rule(look)
-        if place.node.is_onnx:
-            for rule in RULES.get(place.node.op, ()):
-                yield from rule(look)
 
 
 # -- interface and types ---------------------------------------------------------------------------------
@@ -313,9 +318,9 @@ def _states(
         shapes = [look.shapes.shape(t) for t in (start, formal, out)]
         if batched or shapes[2] is None:
             continue
-        for before in (shapes[0], shapes[1]):
+        for before, how in ((shapes[0], f"'{start.name}' starts as"), (shapes[1], f"'{formal.name}' is in one trip")):
             if before is not None and _differs(before, shapes[2]):
-                yield look.find("carried-shape", f"'{start.name}' starts as {_spell(before)} and becomes '{out.name}', {_spell(shapes[2])}", start)
+                yield look.find("carried-shape", f"{how} {_spell(before)} and becomes '{out.name}', {_spell(shapes[2])}", start)
                 break
 
 
@@ -599,7 +604,7 @@ _NATIVE_NAMES: frozenset[str] = frozenset()
 
 _RESIZE_MODES = ("align_corners", "tf_half_pixel_for_nn", "pytorch_half_pixel", "half_pixel", "asymmetric", "half_pixel_symmetric")
 
-EVERY: tuple[Rule, ...] = (_operator, _tensors, _narrow)
+EVERY: tuple[Rule, ...] = (_tensors, _narrow)
 RULES: dict[str, tuple[Rule, ...]] = {
     "If": (_if,),
     "Loop": (_loop,),

@@ -176,7 +176,7 @@ def clean(text: str) -> str:
 
 
 _NO_CUDA = re.compile(
-    r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization failure|cuInit|error code: 35|Cuda Runtime \(|CUDA_SUCCESS"
+    r"cudaError(InsufficientDriver|NoDevice)|CUDA driver|no CUDA-capable|CUDA initialization|cuInit|error code: 35|Cuda Runtime \(|CUDA_SUCCESS"
 )
 
 

@@ -24,6 +24,10 @@ LOOP = """g (float[2] x, int64 m) => (float[2] y) <bool c = {1}> {
     y = Loop (m, c, x) <body = b (int64 i, bool ci, float[2] s) => (bool co, float[2] so) { co = Identity (ci) so = Add (s, s) }> }"""
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 def test_a_graph_becomes_an_engine_with_a_report():
     engine = build(parse(ADD), shapes="x:1x3..2x3..5x3", workspace=1 << 28, optimization_level=2)
     assert len(bytes(engine)) == engine.size > 0
@@ -60,7 +64,7 @@ def test_the_engine_is_streamed_to_its_file(tmp_path):
     target = tmp_path / "m.engine"
     engine = build(parse(ADD), target)
     assert target.read_bytes() == bytes(build(parse(ADD))) == bytes(engine)
-    assert os.listdir(tmp_path) == ["m.engine"]
+    assert names(tmp_path) == ["m.engine"]
 
 
 def test_a_guessed_range_is_said():
@@ -95,7 +99,7 @@ def test_values_of_an_input_that_sets_shapes():
     ],
 )
 def test_settings_that_make_no_sense(settings, what):
-    with pytest.raises(GraphValueError, match="(?s).*") as raised:
+    with pytest.raises(GraphValueError) as raised:
         build(parse(ADD), **settings)
     assert raised.value.what.startswith(what)
     assert raised.value.fix
@@ -177,7 +181,7 @@ def test_a_parser_error_names_the_node_in_a_body_in_a_function(tmp_path):
         build(parse(text, functions=functions), target)
     assert raised.value.where.startswith("function 'local::f' > node #0 (If) > then_branch > node #0 (Det)")
     assert "no importer for Det" in raised.value.what
-    assert not os.listdir(tmp_path)
+    assert not names(tmp_path)
 
 
 def test_a_builder_error_names_the_node():
@@ -200,7 +204,7 @@ def test_out_of_workspace_says_what_to_raise():
 def test_cancelling_leaves_nothing(tmp_path):
     with pytest.raises(TensorRTError, match="cancelled"):
         build(parse(ADD), tmp_path / "m.engine", progress=lambda *_: False)
-    assert not os.listdir(tmp_path)
+    assert not names(tmp_path)
 
 
 def test_what_a_progress_callable_raises_comes_out():
@@ -225,7 +229,7 @@ def test_ctrl_c_cancels(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         build(parse(ADD), tmp_path / "m.engine", progress=progress)
     assert signal.getsignal(signal.SIGINT) is before
-    assert not os.listdir(tmp_path)
+    assert not names(tmp_path)
 
 
 def test_missing_external_data(tmp_path):
@@ -241,7 +245,7 @@ def test_missing_external_data(tmp_path):
     with pytest.raises(TensorRTError) as raised:
         build(tmp_path / "m.onnx", tmp_path / "m.engine")
     assert "external data" in raised.value.fix
-    assert os.listdir(tmp_path) == ["m.onnx"]
+    assert names(tmp_path) == ["m.onnx"]
 
 
 def test_large_graphs_go_by_file(monkeypatch):
@@ -274,7 +278,7 @@ def test_a_full_disk_leaves_the_old_engine(tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="No space left on device"):
         build(parse(ADD), target)
     assert target.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["m.engine"]
+    assert names(tmp_path) == ["m.engine"]
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -301,7 +305,7 @@ def test_an_isolated_build_gives_the_same_engine(tmp_path):
     assert bytes(engine) == bytes(build(parse(ADD)))
     assert engine.report.memory
     assert events
-    assert os.listdir(tmp_path) == ["m.engine"]
+    assert names(tmp_path) == ["m.engine"]
 
 
 def test_an_isolated_build_passes_errors_on():
@@ -315,12 +319,12 @@ def test_an_isolated_build_passes_errors_on():
 def test_a_child_that_dies_is_one_error(number, what, fix, tmp_path, monkeypatch):
     import sys
 
-    monkeypatch.setattr(isolation, "command", lambda folder: [sys.executable, "-c", f"import os; os.kill(os.getpid(), {number})"])
+    monkeypatch.setattr(isolation, "command", lambda _folder: [sys.executable, "-c", f"import os; os.kill(os.getpid(), {number})"])
     with pytest.raises(TensorRTError) as raised:
         build(parse(ADD), tmp_path / "m.engine", isolate=True)
     assert what in raised.value.what
     assert fix in raised.value.fix
-    assert not os.listdir(tmp_path)
+    assert not names(tmp_path)
 
 
 # -- threads and memory ----------------------------------------------------------------------------------------

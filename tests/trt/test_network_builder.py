@@ -201,11 +201,11 @@ def test_loops_that_need_each_other_are_refused():
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda net, x, loop: loop.recurrence(x), "has no trip limit"),
-        (lambda net, x, loop: (loop.count(2), loop.recurrence(x, "r")), "recurrence 'r' of loop 'l' has no next value"),
-        (lambda net, x, loop: (loop.count(2), loop.count(3)), "two trip limits of kind COUNT"),
-        (lambda net, x, loop: loop.last(x), "no recurrence of loop 'l'"),
-        (lambda net, x, loop: loop.next(x, x), "no recurrence of loop 'l'"),
+        (lambda _net, x, loop: loop.recurrence(x), "has no trip limit"),
+        (lambda _net, x, loop: (loop.count(2), loop.recurrence(x, "r")), "recurrence 'r' of loop 'l' has no next value"),
+        (lambda _net, _x, loop: (loop.count(2), loop.count(3)), "two trip limits of kind COUNT"),
+        (lambda _net, x, loop: loop.last(x), "no recurrence of loop 'l'"),
+        (lambda _net, x, loop: loop.next(x, x), "no recurrence of loop 'l'"),
         (lambda net, x, loop: loop.next(loop.recurrence(x), net.op("Cast", x, to="int64")), "starts as FLOAT of rank 1, and becomes INT64"),
     ],
 )

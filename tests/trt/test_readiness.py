@@ -101,8 +101,10 @@ def test_the_library_agrees_with_the_table(row):
     [
         (
             "padded-scan",
-            "g (float[2] x, int64 m) => (float[2] y, float[k,2] z) <bool c = {1}, float ten = {10}> { y, z = Loop <body = b (int64 i, bool ci, float[2] s) => "
-            "(bool co, float[2] so, float[2] r) { so = Add (s, s) r = Identity (so) t = ReduceSum <keepdims = 0> (so) co = Less (t, ten) }> (m, c, x) }",
+            (
+                "g (float[2] x, int64 m) => (float[2] y, float[k,2] z) <bool c = {1}, float ten = {10}> { y, z = Loop <body = b (int64 i, bool ci, float[2] s) => "
+                "(bool co, float[2] so, float[2] r) { so = Add (s, s) r = Identity (so) t = ReduceSum <keepdims = 0> (so) co = Less (t, ten) }> (m, c, x) }"
+            ),
         ),
         ("double-binding", "g (double[2] x) => (double[2] y) { y = Neg (x) }"),
         ("quantize-default-type", "g (float[2] x) => (float[2] y) <float s = {0.5}> { q = QuantizeLinear (x, s) y = DequantizeLinear (q, s) }"),
