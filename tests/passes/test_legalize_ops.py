@@ -11,6 +11,14 @@ from tests.support.rewrites import assert_declines, assert_equal_outputs, assert
 PASS = LegalizeOps()
 
 
+def skip_unless_it_runs(text, feeds, opset=18):
+    """Older versions of ONNX Runtime lack kernels, or the opset, of the original."""
+    try:
+        run(model(text, opset), feeds)
+    except Exception as error:  # noqa: BLE001 - whatever it says
+        pytest.skip(f"ONNX Runtime does not run the original: {str(error)[:80]}")
+
+
 def ops(text, opset=18):
     graph = gs.import_onnx(model(text, opset))
     PASS(graph)
@@ -75,7 +83,11 @@ def test_bitwise_operators_of_two(op, kind):
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int32", "int64"])
 def test_bitwise_not(kind):
     info = np.iinfo(TYPES[kind])
-    assert_equal_outputs(PASS, f"g ({kind}[4] x) => ({kind}[4] y) {{ y = BitwiseNot (x) }}", {"x": np.array([info.min, info.max, 0, 5], TYPES[kind])})
+    text, x = f"g ({kind}[4] x) => ({kind}[4] y) {{ y = BitwiseNot (x) }}", np.array([info.min, info.max, 0, 5], TYPES[kind])
+    graph = gs.import_onnx(model(text))
+    PASS(graph)
+    skip_unless_it_runs(text.replace("BitwiseNot (x)", "Sub (x, x)"), {"x": x})  # what the rewriting uses
+    assert run(gs.export_onnx(graph), {"x": x})[0].tolist() == (~x).tolist()
 
 
 def test_bitwise_not_is_a_subtraction():
