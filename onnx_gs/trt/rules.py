@@ -92,7 +92,7 @@ def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     shapes = facts.main_shapes()
     for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:
-            if isinstance(tensor, Constant):
+            if kind == "input" and isinstance(tensor, Constant):
                 continue
             if tensor.type != "tensor_type":
                 yield finding(
