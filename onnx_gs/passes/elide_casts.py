@@ -34,17 +34,20 @@ _COMPARING = frozenset({"Equal", "Greater", "Less"})
 _PASSING = frozenset({"Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Identity", "Flatten", "Transpose", "Expand", "Tile"})
 
 
-def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None = None) -> int:
+def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None = None, holder: Node | None = None) -> int:
     """Do integer arithmetic on integers in one graph, where casts to float and back around it change nothing; count what was rewritten.
 
     Args:
         graph: sorted.
         report: where to note what was done.
         root: the model's graph, or the function: gives fresh names, and the opset.
+        holder: the node that has the graph as a body, if any; a ``Loop`` tells how far its counters go.
     """
     if not any(_casts_to_float(node) for node in graph.nodes):
         return 0
     work = _Elision(graph, report, root if root is not None else graph)
+    if holder is not None:
+        work.note_counters(holder)
     return sum(work.visit(node) for node in list(graph.nodes))
 
 
@@ -67,6 +70,9 @@ class _Elision:
 
     def visit(self, node: Node) -> bool:
         """Rewrite a node if that is exact, and note the range of what it gives."""
+        if node.is_onnx and node.op == "Loop":
+            self.note_counters(node)
+            return False
         if not node.is_onnx or len(node._outputs) != 1:
             return False
         since = _OPS.get(node.op)
@@ -97,6 +103,11 @@ class _Elision:
             if found is not None:
                 self.kinds[id(output)] = found
 
+    def note_counters(self, loop: Node) -> None:
+        """Note what is known of the counters of a loop, in its body and after it."""
+        for key, (found, kind) in _counters(loop).items():
+            self.ranges[key], self.kinds[key] = found, kind
+
     # -- ranges -----------------------------------------------------------------------------------
 
     def range(self, tensor: Tensor) -> Range | None:
@@ -104,14 +115,7 @@ class _Elision:
         found = self.ranges.get(id(tensor))
         if found is not None:
             return found
-        values = constness.array(tensor, 1 << 16)
-        if values is None or values.size == 0 or values.dtype.kind not in "iuf":
-            return None
-        if values.dtype.kind == "f":
-            values = values.astype(np.float64)
-            if not (np.isfinite(values).all() and (values == np.trunc(values)).all() and (np.abs(values) <= EXACT).all()):
-                return None
-        return int(values.min()), int(values.max())
+        return _range_of_constant(tensor)
 
     def _range_of_node(self, node: Node) -> Range | None:
         if node.op == "Shape":
@@ -209,6 +213,69 @@ class _Elision:
             other._outputs.clear()
 
 
+def _counters(loop: Node) -> dict[int, tuple[Range, DataType]]:
+    """Give the ranges and types of a loop's integers that start and step by constants: by tensor, in the body and after the loop.
+
+    The trip count must be constant. By induction a counter stays within its start plus as many steps; one that would leave the integers that
+    float32 holds is left out.
+    """
+    body = loop.attrs.get("body") if loop.op == "Loop" and loop.is_onnx else None
+    trips = constness.scalar(loop._inputs[0]) if body is not None and loop._inputs else None
+    if body is None or not isinstance(trips, int) or not 0 <= trips <= EXACT or len(body.inputs) < 2:
+        return {}
+    found: dict[int, tuple[Range, DataType]] = {id(body.inputs[0]): ((0, max(trips - 1, 0)), dtypes.INT64)}
+    members = {id(node) for node in body.nodes}
+    for start, formal, result, after in zip(loop._inputs[2:], body.inputs[2:], body.outputs[1:], loop._outputs):
+        values = constness.array(start, 1 << 10)
+        if values is None or values.size == 0 or values.dtype.kind != "i":
+            continue
+        step = _step(result, formal, members)
+        if step is None:
+            continue
+        low, high = int(values.min()) + min(0, step[0] * trips), int(values.max()) + max(0, step[1] * trips)
+        if _within((low, high), EXACT):
+            found[id(formal)] = found[id(after)] = ((low, high), dtypes.require(values.dtype))
+    return found
+
+
+def _step(result: Tensor, formal: Tensor, members: set[int]) -> Range | None:
+    """Give by how much a value that a loop carries changes in a trip: the constants that are added on the way from the one to the other."""
+    low = high = 0
+    for _ in range(64):
+        if result is formal:
+            return low, high
+        if len(result._inputs) != 1 or id(result._inputs[0]) not in members or not result._inputs[0].is_onnx:
+            return None
+        node = result._inputs[0]
+        if (node.op in _PASSING and node.op not in {"Gather", "Slice"}) or (node.op == "Cast" and dtypes.find(node.attrs.get("to")) in {dtypes.INT32, dtypes.INT64, dtypes.FLOAT}):
+            result = node._inputs[0]
+        elif node.op in {"Add", "Sub"}:
+            left, right = (_range_of_constant(t) for t in node._inputs)
+            if right is not None:
+                result = node._inputs[0]
+                low, high = (low + right[0], high + right[1]) if node.op == "Add" else (low - right[1], high - right[0])
+            elif left is not None and node.op == "Add":
+                result = node._inputs[1]
+                low, high = low + left[0], high + left[1]
+            else:
+                return None
+        else:
+            return None
+    return None
+
+
+def _range_of_constant(tensor: Tensor) -> Range | None:
+    """Give the least and the greatest element of a constant of integers, also where they are stored as floats."""
+    values = constness.array(tensor, 1 << 16)
+    if values is None or values.size == 0 or values.dtype.kind not in "iuf":
+        return None
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)
+        if not (np.isfinite(values).all() and (values == np.trunc(values)).all() and (np.abs(values) <= EXACT).all()):
+            return None
+    return int(values.min()), int(values.max())
+
+
 def _within(found: Range, bound: int) -> bool:
     return -bound <= found[0] and found[1] <= bound
 
@@ -240,8 +307,8 @@ class ElideCasts(Pass):
     Matches:   ``Add``, ``Sub``, ``Mul``, ``Div``, ``Max``, ``Min``, ``Concat`` of integers cast to float32 (and of constants that are integers) whose
                result is only cast back; ``Equal``, ``Greater``, ``Less`` of such.
     Rewrites:  the operator reads the integers; the casts go where nothing else reads them.
-    Requires:  that every integer involved is at most 2^24, which float32 holds exactly. It is known from constants and shapes; a dim whose
-               size is not known is taken to be at most 2^23.
+    Requires:  that every integer involved is at most 2^24, which float32 holds exactly. It is known from constants, shapes and trip counts; a
+               dim whose size is not known is taken to be at most 2^23.
     Declines:  integers that may be larger, such as those of a graph input; true floats among the operands; divisors that may be zero.
     """
 
@@ -250,5 +317,7 @@ class ElideCasts(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Elide, in bodies and functions too."""
         for root in (graph, *graph.functions):
+            holders = walk.parents(root)
             for owner in walk.graphs(root):
-                elide_casts(owner, report, root)
+                holder = holders.get(id(owner))
+                elide_casts(owner, report, root, None if holder is None else holder[1])

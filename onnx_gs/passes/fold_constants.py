@@ -191,12 +191,12 @@ class _Folder:
         """Fold the root, and then its bodies."""
         has_bodies = any(node._attrs and node.has_body for node in self.root.nodes)
         self.captured = scopes.all_captures(self.root) if has_bodies else {}
-        graphs = [self.root]
+        graphs: list[tuple[Graph, Node | None]] = [(self.root, None)]
         while graphs:
-            graph = graphs.pop()
-            _Sweep(self, graph).run()
+            graph, holder = graphs.pop()
+            _Sweep(self, graph, holder).run()
             if self.options.recurse_subgraphs:
-                graphs.extend(body for node in reversed(graph.nodes) if node._attrs for _, body in reversed(node.bodies()))
+                graphs.extend((body, node) for node in reversed(graph.nodes) if node._attrs for _, body in reversed(node.bodies()))
 
     def captures(self, node: Node) -> list[Tensor]:
         """List what a node's bodies read from outside it."""
@@ -209,10 +209,12 @@ class _Sweep:
     Args:
         folder: the root around it.
         graph: the graph.
+        holder: the node that has the graph as a body, if any.
     """
 
-    def __init__(self, folder: _Folder, graph: Graph) -> None:
+    def __init__(self, folder: _Folder, graph: Graph, holder: Node | None = None) -> None:
         """Start with nothing folded."""
+        self.holder = holder
         self.folder, self.graph, self.options = folder, graph, folder.options
         self.evaluation = Evaluation(folder.root, self._fails, self._done)  # a body has the opset of the model
         self.dims = KnownDims(self._array)
@@ -230,7 +232,7 @@ class _Sweep:
             for node in graph.nodes:
                 if node.op == "Constant" and node.is_onnx and node._outputs:
                     lower(node)
-            elide_casts(graph, options.report, self.folder.root)
+            elide_casts(graph, options.report, self.folder.root, self.holder)
         done: list[Node] = []
         waiting = list(reversed(graph.nodes))
         flattened = False
@@ -252,6 +254,8 @@ class _Sweep:
             self._store_within_limit()
         if flattened:
             graph.nodes[:] = done
+        if options.fold_shapes and any(node.op == "Loop" for node in graph.nodes):
+            elide_casts(graph, options.report, self.folder.root, self.holder)  # where its counters start may be known only now
 
     # -- what is known ----------------------------------------------------------------------------
 

@@ -85,3 +85,21 @@ def test_concat_of_dims():
 
 def test_folding_reports_elision():
     assert any("without casts" in e.reason for e in FoldConstants()(parse(BEFORE.format(op="Add"))).rewritten)
+
+
+LOOP = """g (float[2] x) => (int64[1] y, float[2] z) <int64 n = {{{n}}}, bool c = {{1}}, int64[1] zero = {{0}}> {{
+    k, z = Loop (n, c, zero, x) <body = b (int64 i, bool d, int64[1] v, float[2] u) => (bool d2, int64[1] w, float[2] u2) {{
+        d2 = Identity (d) f = Cast <to = 1> (v) one = Constant <value_float = 1.0> () g2 = Add (f, one) w = Cast <to = 7> (g2) u2 = Neg (u) }}>
+    f3 = Cast <to = 1> (k) two = Constant <value_float = 2.0> () g3 = Mul (f3, two) y2 = Cast <to = 7> (g3) y = Neg (y2) }}"""
+
+
+def test_counters_of_loops_with_a_trip_count_are_bounded():
+    assert_equal_outputs(_Cleaned(), LOOP.format(n=5), {"x": np.float32([1, 2])})
+    graph = parse(LOOP.format(n=5)).fold_constants().cleanup()
+    assert [n.op for n in graph.nodes] == ["Loop", "Mul", "Neg"]
+    assert [n.op for n in graph.nodes[0].attrs["body"].nodes] == ["Identity", "Add", "Neg"]
+
+
+def test_counters_that_may_go_far_are_left():
+    graph = parse(LOOP.format(n=1 << 40)).fold_constants().cleanup()
+    assert "Cast" in [n.op for n in graph.nodes[0].attrs["body"].nodes]
