@@ -29,6 +29,7 @@ Range = tuple[int, int]
 _OPS: dict[str, int] = {
     "Add": 7, "Sub": 7, "Mul": 7, "Div": 7, "Max": 12, "Min": 12, "Equal": 7, "Greater": 9, "Less": 9, "Concat": 4,
 }  # fmt: skip
+_WIDE = frozenset({dtypes.INT32, dtypes.INT64, dtypes.FLOAT})
 _COMPARING = frozenset({"Equal", "Greater", "Less"})
 #: Operators that give elements of their first input.
 _PASSING = frozenset({"Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Identity", "Flatten", "Transpose", "Expand", "Tile"})
@@ -233,24 +234,29 @@ def _counters(loop: Node) -> dict[int, tuple[Range, DataType]]:
         if step is None:
             continue
         low, high = int(values.min()) + min(0, step[0] * trips), int(values.max()) + max(0, step[1] * trips)
-        if _within((low, high), EXACT):
+        if _within((low - step[2], high + step[2]), EXACT):
             found[id(formal)] = found[id(after)] = ((low, high), dtypes.require(values.dtype))
     return found
 
 
-def _step(result: Tensor, formal: Tensor, members: set[int]) -> Range | None:
-    """Give by how much a value that a loop carries changes in a trip: the constants that are added on the way from the one to the other."""
-    low = high = 0
+def _step(result: Tensor, formal: Tensor, members: set[int]) -> tuple[int, int, int] | None:
+    """Give by how much a value that a loop carries changes in a trip: the constants that are added on the way from the one to the other.
+
+    Returns:
+        The least and the greatest change, and how far the value may be from both ends on the way.
+    """
+    low = high = reach = 0
     for _ in range(64):
         if result is formal:
-            return low, high
+            return low, high, reach
         if len(result._inputs) != 1 or id(result._inputs[0]) not in members or not result._inputs[0].is_onnx:
             return None
         node = result._inputs[0]
-        if (node.op in _PASSING and node.op not in {"Gather", "Slice"}) or (node.op == "Cast" and dtypes.find(node.attrs.get("to")) in {dtypes.INT32, dtypes.INT64, dtypes.FLOAT}):
+        if (node.op in _PASSING and node.op not in {"Gather", "Slice"}) or (node.op == "Cast" and dtypes.find(node.attrs.get("to")) in _WIDE):
             result = node._inputs[0]
         elif node.op in {"Add", "Sub"}:
             left, right = (_range_of_constant(t) for t in node._inputs)
+            reach += max(abs(end) for end in (*(left or (0,)), *(right or (0,))))
             if right is not None:
                 result = node._inputs[0]
                 low, high = (low + right[0], high + right[1]) if node.op == "Add" else (low - right[1], high - right[0])
