@@ -106,7 +106,7 @@ class FuseConstants(NodePass):
         if exact.size > max(first.values.size, constant.values.size):
             return
         work.report.rewrote(owner, node, "one constant instead of two")
-        node.inputs = [source, work.constant(f"{constant.name}_both", exact.astype(constant.values.dtype))]
+        node.inputs = [source, work.constant(f"{constant.name}_both", np.asarray(exact, dtype=constant.values.dtype))]
 
 
 def _constant_operand(node: Node) -> tuple[Constant, Tensor] | None:

@@ -1,0 +1,127 @@
+"""Contents of shape tensors and shapes, as expressions: right for every size that ONNX Runtime is asked about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.analysis import dim_expr
+from onnx_gs.analysis.shape_values import ShapeFacts, public_shape, register_shape_function
+from tests.support.rewrites import model, parse, run
+
+CHAINS = {
+    "gather": ("s = Shape (x) y = Gather (s, i1)", "<int64 i1 = {1}>"),
+    "slice": ("s = Shape (x) y = Slice (s, b, e)", "<int64[1] b = {1}, int64[1] e = {9223372036854775807}>"),
+    "concat": ("s = Shape (x) t = Gather (s, i0) u = Unsqueeze (t, ax) y = Concat <axis = 0> (u, c)", "<int64 i0 = {0}, int64[1] ax = {0}, int64[2] c = {-1, 7}>"),
+    "arithmetic": ("s = Shape (x) p = Mul (s, two) q = Add (p, s) y = Sub (q, one)", "<int64 two = {2}, int64 one = {1}>"),
+    "div": ("s = Shape (x) p = Mul (s, four) y = Div (p, two)", "<int64 two = {2}, int64 four = {4}>"),
+    "floor": ("s = Shape (x) y = Div (s, two)", "<int64 two = {2}>"),
+    "mod": ("s = Shape (x) y = Mod (s, two)", "<int64 two = {2}>"),
+    "min": ("s = Shape (x) y = Min (s, two)", "<int64 two = {2}>"),
+    "max": ("s = Shape (x) y = Max (s, two)", "<int64 two = {2}>"),
+    "size": ("y = Size (x)", "<int64 unused = {2}>"),
+    "prod": ("s = Shape (x) y = ReduceProd <keepdims = 0> (s)", "<int64 unused = {2}>"),
+    "where": ("s = Shape (x) c = Equal (s, minus) y = Where (c, minus, s)", "<int64 minus = {-1}>"),
+    "cast": ("s = Shape (x) t = Cast <to = 6> (s) y = Cast <to = 7> (t)", "<int64 unused = {2}>"),
+    "split": ("s = Shape (x) y, z = Split <num_outputs = 2> (s)", "<int64 unused = {2}>"),
+    "tile": ("s = Shape (x) y = Tile (s, two)", "<int64[1] two = {2}>"),
+    "expand": ("s = Shape (x) t = Gather (s, i0) y = Expand (t, three)", "<int64 i0 = {0}, int64[1] three = {3}>"),
+    "squeeze": ("s = Shape <start = 0, end = 1> (x) y = Squeeze (s)", "<int64 unused = {2}>"),
+    "identity": ("s = Shape (x) y = Identity (s)", "<int64 unused = {2}>"),
+    "reshape": ("s = Shape (x) y = Reshape (s, t)", "<int64[2] t = {2, 1}>"),
+    "transpose": ("s = Shape (x) t = Reshape (s, r) y = Transpose <perm = [1, 0]> (t)", "<int64[2] r = {2, 1}>"),
+    "fill": ("s = Shape (x) r = Shape (s) y = ConstantOfShape <value = int64[1] {5}> (r)", "<int64 unused = {2}>"),
+    "range": ("s = Shape (x) r = Size (s) y = Range (zero, r, one)", "<int64 zero = {0}, int64 one = {1}>"),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_contents_are_what_onnx_runtime_computes(name):
+    nodes, weights = CHAINS[name]
+    text = f"g (float[n, m] x) => (int64[] y) {weights} {{ {nodes} }}".replace("int64[] y", "int64 y")
+    graph = parse(text)
+    facts = ShapeFacts(graph)
+    held = facts.contents(graph.outputs[0])
+    assert held is not None
+    assert all(item is not None for item in held.items)
+    proto = model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    for n, m in ((1, 1), (2, 3), (5, 4), (0, 3)):
+        (found,) = run(proto, {"x": np.zeros((n, m), np.float32)})
+        assert found.shape == held.shape
+        assert found.ravel().tolist() == [dim_expr.substitute(i, {"n": n, "m": m}) for i in held.items]
+
+
+SHAPES = {
+    "conv": ("y = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w)", "<float[8, 4, 3, 3] w>", (8, 4, 3, 3)),
+    "pool": ("y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)", "", None),
+    "transposed": ("y = ConvTranspose <strides = [2, 2]> (x, w)", "<float[4, 5, 3, 3] w>", (4, 5, 3, 3)),
+    "flatten": ("y = Flatten (x)", "", None),
+    "mean": ("y = ReduceMean (x)", "", None),
+    "shuffled": ("y = Transpose <perm = [2, 0, 3, 1]> (x)", "", None),
+    "depth": ("y = SpaceToDepth <blocksize = 2> (x)", "", None),
+    "global": ("y = GlobalAveragePool (x)", "", None),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_are_what_onnx_runtime_computes(name):
+    nodes, _, weight = SHAPES[name]
+    inputs = "float[n, 4, h, 8] x" + (f", float{list(weight)} w" if weight else "")
+    text = f"g ({inputs}) => (float y) {{ {nodes} }}"
+    graph = parse(text)
+    shape = ShapeFacts(graph).shape(graph.outputs[0])
+    assert shape is not None
+    proto = model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    for n, h in ((1, 4), (3, 6)):
+        feeds = {"x": np.ones((n, 4, h, 8), np.float32)}
+        if weight:
+            feeds["w"] = np.ones(weight, np.float32)
+        (found,) = run(proto, feeds)
+        assert found.shape == tuple(dim_expr.substitute(d, {"n": n, "h": h}) for d in shape)
+
+
+def test_a_tensor_of_unknown_size_agrees_with_itself_only():
+    graph = parse("g (float[n] x, float[m] z) => (float y) { a = NonZero (x) b = NonZero (z) c = Neg (a) y = Cast <to = 1> (c) }")
+    facts = ShapeFacts(graph)
+    a, b, c = (facts.shape(node.outputs[0]) for node in graph.nodes[:3])
+    assert a == c
+    assert a != b
+    assert public_shape(a) == [1, None]
+
+
+def test_a_loop_keeps_what_every_trip_keeps():
+    graph = parse("""g (float[n, 3] x, int64 trips) => (float y, float z) <bool go = {1}> {
+        y, z = Loop (trips, go, x) <body = b (int64 i, bool c, float[a, 3] v) => (bool d, float[a, 3] w, float s) {
+            d = Identity (c) w = Neg (v) s = ReduceSum <keepdims = 0> (v) }> }""")
+    facts = ShapeFacts(graph)
+    assert public_shape(facts.shape(graph.outputs[0])) == ["n", 3]
+    assert len(facts.shape(graph.outputs[1])) == 1
+
+
+def test_a_carried_value_that_grows_is_unknown_where_it_grows():
+    graph = parse("""g (float[n, 3] x, int64 trips) => (float y) <bool go = {1}> {
+        y = Loop (trips, go, x) <body = b (int64 i, bool c, float v) => (bool d, float w) { d = Identity (c) w = Concat <axis = 0> (v, v) }> }""")
+    assert public_shape(ShapeFacts(graph).shape(graph.outputs[0])) == [None, 3]
+
+
+def test_a_declared_size_fills_a_gap_and_a_wrong_rank_is_told():
+    x, y, z = gs.Variable("x", np.float32, ("n",)), gs.Variable("y", np.float32, (5,)), gs.Variable("z", np.float32, (1, 2, 3))
+    nodes = [gs.Node("Custom", domain="my", inputs=[x], outputs=[y]), gs.Node("Neg", inputs=[y], outputs=[z])]
+    facts = ShapeFacts(gs.Graph(nodes, [x], [z]))
+    assert facts.shape(y) == (5,)
+    assert facts.shape(z) == (5,)
+
+
+def test_a_registered_function_lets_inference_go_on():
+    @register_shape_function("test.values", "Halve")
+    def halve(node, shapes):
+        return [(np.float16, (dim_expr.floordiv(shapes[0][0], 2), *shapes[0][1:]))]
+
+    x, y, s = gs.Variable("x", np.float32, ("n", 4)), gs.Variable("y"), gs.Variable("s")
+    graph = gs.Graph([gs.Node("Halve", domain="test.values", inputs=[x], outputs=[y]), gs.Node("Shape", inputs=[y], outputs=[s])], [x], [s])
+    facts = ShapeFacts(graph)
+    assert str(facts.contents(s).items) == "(floor(n/2), 4)"
+    assert facts.dtype(y).name == "FLOAT16"
