@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import TensorRTError
+from onnx_gs.errors import ModelFileError, TensorRTError
 from onnx_gs.trt import model_source
-from onnx_gs.trt.engine import Engine, replacing
+from onnx_gs.trt.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,14 @@ def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Cal
 
     Raises:
         TensorRTError: as ``build``, and when the child is killed or crashes.
+        ModelFileError: the engine cannot be written where it shall go.
     """
     target = Path(output).absolute() if output is not None else None
-    with tempfile.TemporaryDirectory(prefix="onnx_gs_", dir=target.parent if target is not None and target.parent.is_dir() else None) as name:
+    try:  # beside the target, so that the finished engine only has to be renamed
+        holder = tempfile.TemporaryDirectory(prefix=".onnx_gs_", dir=target.parent if target is not None else None)
+    except OSError as wrong:
+        raise ModelFileError(f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder and its permissions") from wrong
+    with holder as name:
         folder = Path(name)
         with model_source.opened(model) as source:
             request = {
@@ -59,9 +64,10 @@ def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Cal
         built = folder / "engine"
         if target is None:
             return Engine(content=built.read_bytes(), report=result)
-        with replacing(target):
-            pass  # checks that the target can be written, before the engine is moved there
-        built.replace(target)
+        try:
+            built.replace(target)
+        except OSError as wrong:
+            raise ModelFileError(f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder and its permissions") from wrong
         return Engine(path=Path(output), report=result)
 
 
