@@ -212,12 +212,16 @@ def build_network(
 
 def _run(session: Session, output: Any, failure: Callable[[], BaseException]) -> bytes | None:
     """Build into memory, or stream into a file."""
-    if output is None:
+    if output is None or not hasattr(session.builder, "build_serialized_network_to_stream"):
         with session.recording():
             plan = session.builder.build_serialized_network(session.network, session.config)
         if plan is None:
             raise failure()
-        return bytes(plan)
+        if output is None:
+            return bytes(plan)
+        with replacing(output) as file:  # older versions cannot stream
+            file.write(memoryview(plan))
+        return None
     with replacing(output) as file:
         writer = tensorrt.make_writer(file)
         with session.recording():

@@ -308,6 +308,11 @@ def test_an_isolated_build_gives_the_same_engine(tmp_path):
     assert names(tmp_path) == ["m.engine"]
 
 
+def test_an_isolated_build_into_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        build(parse(ADD), tmp_path / "no" / "m.engine", isolate=True)
+
+
 def test_an_isolated_build_passes_errors_on():
     with pytest.raises(TensorRTError, match="no importer for Det"):
         build(parse("g (float[2,2] x) => (float y) { y = Det (x) }"), isolate=True)
