@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("onnx_gs")
 #: Nodes that share one session: setting one up costs as much as evaluating a few small nodes, and what it computes is all in memory at once.
 BATCH = 64
+#: Bytes that the results of one session may take, as far as can be told before: more, and the session gets fewer nodes.
+BATCH_BYTES = 1 << 26
 #: No single result is computed that takes more bytes than this.
 MOST_BYTES = 1 << 31
 #: Seconds after which a loop is given up.
@@ -53,7 +55,8 @@ class Evaluation:
         self._tensors: dict[int, Tensor] = {}  # keeps ids valid
         self._fails, self._done = fails, done
         self._pending: list[tuple[Node, list[Tensor]]] = []
-        self._awaited: set[int] = set()
+        self._awaited: dict[int, int] = {}  # by tensor: the bytes it may have
+        self._expected = 0
         self._without_runtime = False
 
     def knows(self, tensor: Tensor) -> bool:
@@ -94,13 +97,22 @@ class Evaluation:
             if found is not None:
                 self._keep(node, found)
                 return
+        size = max((self._size(t) for t in reads), default=0)
         for t in node._outputs:
             if t._name:
-                self._awaited.add(id(t))
+                self._awaited[id(t)] = size
+                self._expected += size
                 self._tensors[id(t)] = t
         self._pending.append((node, reads))
-        if len(self._pending) >= BATCH:
+        if len(self._pending) >= BATCH or self._expected >= BATCH_BYTES:
             self.flush()
+
+    def _size(self, tensor: Tensor) -> int:
+        """Tell the bytes of a tensor, before it has a value by those of what it is made of."""
+        if isinstance(tensor, Constant):
+            return tensor.nbytes
+        value = self.values.get(id(tensor))
+        return int(value.nbytes) if isinstance(value, np.ndarray) else self._awaited.get(id(tensor), 0)
 
     def _compute(self, node: Node) -> list[Any] | None:
         inputs = [self.value(t) if t._name else None for t in node._inputs]
@@ -160,7 +172,7 @@ class Evaluation:
 
     def flush(self) -> None:
         """Evaluate what waits for a session."""
-        pending, self._pending, self._awaited = self._pending, [], set()
+        pending, self._pending, self._awaited, self._expected = self._pending, [], {}, 0
         work = [pending] if pending else []
         while work:
             batch = self._alive(work.pop())

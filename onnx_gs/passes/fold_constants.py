@@ -124,7 +124,8 @@ class _Options:
     def tell(self) -> None:
         """Log, once each, what could not be evaluated and what is large."""
         if self.failed:
-            LOGGER.warning("%d nodes could not be evaluated and stay: %s", len(self.failed), "; ".join(self.failed[:3]))
+            count = "1 node" if len(self.failed) == 1 else f"{len(self.failed)} nodes"
+            LOGGER.warning("%s could not be evaluated and will stay: %s", count, "; ".join(self.failed[:3]))
         if self.large and self.size_threshold is None and self.max_growth is None:
             names = ", ".join(self.large[:5])
             LOGGER.warning("%d folded tensors are larger than 1 MiB: %s; use size_threshold to limit them", len(self.large), names)

@@ -68,3 +68,24 @@ def test_division_by_zero_of_a_value_from_a_session():
     evaluation.flush()
     assert [name for name, _ in failed] == ["div"]
     assert evaluation.value(cast).tolist() == [0]
+
+
+def test_large_results_do_not_pile_up_in_one_session(monkeypatch):
+    made = []
+    original = onnxruntime.nodes_session
+    monkeypatch.setattr(onnxruntime, "nodes_session", lambda *a: made.append(len(a[1])) or original(*a))
+    monkeypatch.setattr(partition, "BATCH_BYTES", 1 << 20)
+    freed = []
+
+    def done(node):
+        freed.append(node)
+        for t in node.inputs:
+            evaluation.forget(t)
+
+    evaluation = Evaluation(gs.Graph(opset=18), lambda *_: pytest.fail("failed"), done)
+    for node in chain(["Tanh"] * 12, np.ones(1 << 17, np.float32)):
+        evaluation.add(node)
+    evaluation.flush()
+    assert made == [2] * 6
+    assert len(freed) == 12
+    assert len(evaluation.values) == 1
