@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from onnx_gs.passes.emitter import Emitter
 
 
+_MOST_ROUNDS = 16  # one for each list whose rows' shapes depend on another list
+
+
 @dataclass(frozen=True)
 class LowerSequence(Pass):
     """Replace reads of sequences by reads of the tensors that they hold, and drop the sequences.
@@ -53,13 +56,21 @@ class LowerSequence(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph and the functions of its model."""
-        if any(_has_sequences(root) for root in [graph, *graph.functions]):
-            shape_inference.infer(graph)
-        for root in [graph, *graph.functions]:
-            if _has_sequences(root):
+        kept, keys = len(report.declined), set(report._declined_keys)
+        for _ in range(_MOST_ROUNDS):
+            roots = [root for root in [graph, *graph.functions] if _has_sequences(root)]
+            if not roots:
+                break
+            shape_inference.infer(graph)  # what the last round made may decide shapes behind it
+            before = report.changed
+            del report.declined[kept:]
+            report._declined_keys.intersection_update(keys)
+            for root in roots:
                 edit.rename_apart(root)
                 self._expand_maps(root, report)
                 _Lowering(root, report).run()
+            if report.changed == before:
+                break
 
     def _expand_maps(self, root: Graph, report: Report) -> None:
         """Spell ``SequenceMap`` out with other sequence operators, outer ones first, until none is left that can be."""

@@ -435,3 +435,14 @@ def test_a_long_chain_of_insertions_is_linear():
     LowerSequence()(graph)
     assert [n.op for n in graph.nodes] == ["Concat"]
     assert len(graph.nodes[0].inputs) == 2001
+
+
+def test_layers_that_stack_lists_are_lowered_one_after_the_other():
+    layers = " ".join(
+        f"""e{k} = SequenceEmpty <dtype = 1> ()  s{k} = Loop (m, c, e{k}) <body = b{k} (int64 i{k}, bool ci{k}, seq(float[2]) q{k}) => (bool co{k}, seq(float[2]) qo{k}) {{
+            co{k} = Identity (ci{k})  r{k} = Gather <axis = 0> (t{k}, i{k})  v{k} = Relu (r{k})  qo{k} = SequenceInsert (q{k}, v{k}) }}>
+            t{k + 1} = ConcatFromSequence <axis = 0, new_axis = 1> (s{k})"""
+        for k in range(5)
+    )
+    report = assert_gone(f"g (float[4,2] t0) => (float[4,2] t5) <int64 m = {{4}}, bool c = {{1}}> {{ {layers} }}")
+    assert not report.declined
