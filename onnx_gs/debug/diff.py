@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_gs.ir import dtypes, order, walk
+from onnx_gs.ir import dtypes, order, scopes, walk
 from onnx_gs.ir.node import ONNX_DOMAINS, is_graph, same_value
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant, Tensor
@@ -117,6 +117,7 @@ class _Diff:
         self.weights = _Weights(before, after, tolerance)
         self._hashed: tuple[set[bytes], set[bytes]] = (set(), set())  # hashes of computed tensors of each model
         self._computed: dict[int, bytes] = {}  # tensors with equal hashes have equal values, whichever equal nodes were paired
+        self._owns: dict[int, bytes] = {}
         self._told: set[tuple[int, int]] = set()  # weights that were told about: one change a weight, however many nodes read it
 
     def note(self, kind: str, what: str, path: str, detail: str = "", nodes: tuple[Node | None, Node | None] = (None, None)) -> None:
@@ -190,14 +191,15 @@ class _Diff:
             self.note("removed", "node", self.places[0].node(a, node), nodes=(node, None))
         for node in added:
             self.note("added", "node", self.places[1].node(b, node), nodes=(None, node))
-        gone, new = {id(n) for n in removed}, {id(n) for n in added}
+        new = {id(n) for n in added}
+        gone: set[Any] = {id(n) for n in removed} | {self._computed.get(id(t), b"") for n in removed for t in n._outputs}
         for x, y in pairs:
             self._pair(a, x, y, gone, new)
         for at, (t, u) in enumerate(zip(a.outputs, b.outputs)):
             if not self._same_tensor(t, u) and not self._implied(t, u, gone, new):
                 self.note("changed", "input", f"{self.places[0].graph(a)} > output {at}", f"'{t.name}' now comes from elsewhere ('{u.name}')")
 
-    def _implied(self, t: Tensor, u: Tensor, gone: set[int], new: set[int]) -> bool:
+    def _implied(self, t: Tensor, u: Tensor, gone: set[Any], new: set[int]) -> bool:
         """Say whether two tensors differ only by removed or added nodes, which are told about as such."""
         if any(id(n) in new for n in u._inputs):
             return True
@@ -207,7 +209,8 @@ class _Diff:
             x = pending.pop()
             if id(x) not in sources:
                 sources[id(x)] = x
-                pending.extend(i for n in x._inputs if id(n) in gone for i in n._inputs if i._name)
+                equal = self._computed.get(id(x)) in gone  # of several nodes that compute the same, any may be told to be the one removed
+                pending.extend(i for n in x._inputs if equal or id(n) in gone for i in n._inputs if i._name)
         sources.pop(id(t))
         return any(self._same_tensor(x, u) for x in sources.values())
 
@@ -222,63 +225,77 @@ class _Diff:
             for t, u in zip(x._outputs, y._outputs):
                 self.tensors[id(t)] = u
 
-        def pair_equal(key_a: Callable[[Node], Any], key_b: Callable[[Node], Any], *, unique: bool = False) -> None:
+        def pair_equal(key: Callable[[Node, int], Any], *, unique: bool = False, balanced: bool = False) -> None:
             """Pair free nodes of equal keys, in order; a key of None has no partner."""
             sides: tuple[dict[Any, list[Node]], dict[Any, list[Node]]] = (defaultdict(list), defaultdict(list))
-            for groups, free, key in zip(sides, (free_a, free_b), (key_a, key_b)):
+            for side, free in enumerate((free_a, free_b)):
                 for node in free.values():
-                    if (found := key(node)) is not None:
-                        groups[found].append(node)
+                    if (found := key(node, side)) is not None:
+                        sides[side][found].append(node)
             for found, nodes in sides[0].items():
                 others = sides[1].get(found, [])
-                if not unique or len(nodes) == len(others) == 1:
+                if (not unique or len(nodes) == len(others) == 1) and (not balanced or len(nodes) == len(others)):
                     for x, y in zip(nodes, others):
                         pair(x, y)
 
-        forward_a, forward_b = self._hashes(a, 0), self._hashes(b, 1)
-        # Of several nodes that compute the same, those of one name belong together, else those of equal metadata.
-        for tag in (lambda n: n.name, lambda n: (n.doc_string, str(sorted(n.metadata_props.items()))), lambda _: ""):
-            pair_equal(lambda n, tag=tag: (forward_a[id(n)], tag(n)), lambda n, tag=tag: (forward_b[id(n)], tag(n)))  # type: ignore[misc]
+        forward = (self._hashes(a, 0), self._hashes(b, 1))
+        # Of several nodes that compute the same, those of one name belong together, else those whose results go to the same places, else those of
+        # equal notes and types. Where one model has more of them than the other, their neighbors have to tell which is new.
+        pair_equal(lambda n, side: (forward[side][id(n)], n.name, _types_of(n)))
         if free_a and free_b:
-            self._match_rest(a, b, matched, free_a, free_b, pair, pair_equal)
+            context = (_contexts(a), _contexts(b))
+            pair_equal(lambda n, side: (forward[side][id(n)], context[side][id(n)], _notes(n), _types_of(n)))
+            pair_equal(lambda n, side: (forward[side][id(n)], _notes(n), _types_of(n)), balanced=True)
+            pair_equal(lambda n, side: (forward[side][id(n)], _types_of(n)), balanced=True)
+        if free_a and free_b:
+            self._match_rest(a, b, matched, free_a, free_b, pair, pair_equal, context, forward)
         pairs = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched]
         return pairs, [n for n in a.nodes if id(n) in free_a], [n for n in b.nodes if id(n) in free_b]
 
     def _match_rest(
-        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any, pair_equal: Any
-    ) -> None:
+        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any, pair_equal: Any,
+        context: tuple[dict[int, bytes], dict[int, bytes]], forward: tuple[dict[int, bytes], dict[int, bytes]],
+    ) -> None:  # fmt: skip
         """Match what does not compute the same: by name where names can be trusted, by own weights and attributes, by neighbors."""
         named = {n.name for n in b.nodes if n.name}
         kept = sum(n.name in named for n in a.nodes if n.name)
         disagree = sum(bool(n.name) and n.name != matched[id(n)].name for n in a.nodes if id(n) in matched)
         trusted = kept > len(a.nodes) // 2 and disagree <= len(matched) // 4
 
-        def full_name(n: Node) -> Any:
-            return (n.name, n.op, n.domain or "") if n.name else None
+        def spread() -> None:
+            self._spread(a, b, matched, free_a, free_b, pair, context)
 
         if trusted:
-            pair_equal(full_name, full_name, unique=True)
-        pair_equal(lambda n: self._own(n, 0), lambda n: self._own(n, 1), unique=True)
-        self._spread(a, b, matched, free_a, free_b, pair)
+            pair_equal(lambda n, _: (n.name, n.op, n.domain or "") if n.name else None, unique=True)
+        pair_equal(lambda n, side: self._own(n, side) if _has_weight(n) else None, unique=True)
+        pair_equal(lambda n, side: (self._own(n, side), context[side][id(n)]), unique=True)
+        spread()
+        pair_equal(lambda n, side: (forward[side][id(n)], _types_of(n)))
+        pair_equal(lambda n, side: forward[side][id(n)])
+        spread()
         if trusted:
-            pair_equal(lambda n: n.name or None, lambda n: n.name or None, unique=True)
-            self._spread(a, b, matched, free_a, free_b, pair)
+            pair_equal(lambda n, _: n.name or None, unique=True)
+            spread()
         self._swap_operators(a, matched, free_a, free_b, pair)
-        self._spread(a, b, matched, free_a, free_b, pair)
+        spread()
 
-    def _own(self, node: Node, side: int) -> bytes | None:
-        """Hash what a node has of its own: operator, attributes, weights; None where it has no weight to know it by."""
-        if not any(isinstance(t, Constant) for t in node._inputs) and node.op != "Constant":
-            return None
-        digest = hashlib.blake2b(_operator(node), digest_size=16)
-        for t in node._inputs:
-            digest.update(self.weights.hash(t) if isinstance(t, Constant) else b"computed" if t._name else b"none")
-        for name in sorted(node.attrs):
-            if not is_graph(node.attrs[name]):
-                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, ()))
-        return digest.digest()
+    def _own(self, node: Node, side: int) -> bytes:
+        """Hash what a node has of its own: operator, attributes, weights."""
+        found = self._owns.get(id(node))
+        if found is None:
+            digest = hashlib.blake2b(_operator(node), digest_size=16)
+            for t in node._inputs:
+                digest.update(self.weights.hash(t) if isinstance(t, Constant) else b"computed" if t._name else b"none")
+            for name in sorted(node.attrs):
+                if not is_graph(node.attrs[name]):
+                    digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, ()))
+            found = self._owns[id(node)] = digest.digest()
+        return found
 
-    def _spread(self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any) -> None:
+    def _spread(
+        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
+        context: tuple[dict[int, bytes], dict[int, bytes]],
+    ) -> None:  # fmt: skip
         """Match nodes of one operator that stand at the same place beside a matched pair, until nothing is added."""
         pending = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched]
         ends = list(zip(a.outputs, b.outputs))
@@ -295,7 +312,7 @@ class _Diff:
         while pending or starts:
             if starts:
                 t, u = starts.pop()
-                self._readers(t, u, free_a, free_b, try_pair)
+                self._readers(t, u, free_a, free_b, try_pair, context)
                 continue
             x, y = pending.pop()
             for t, u in zip(x._inputs, y._inputs):
@@ -303,19 +320,40 @@ class _Diff:
                     try_pair(p, q)
             starts.extend(zip(x._outputs, y._outputs))
 
-    def _readers(self, t: Tensor, u: Tensor, free_a: dict[int, Node], free_b: dict[int, Node], try_pair: Any) -> None:
-        def places(tensor: Tensor, free: dict[int, Node]) -> dict[tuple[str, int], list[Node]]:
-            found: dict[tuple[str, int], list[Node]] = defaultdict(list)
+    def _readers(
+        self, t: Tensor, u: Tensor, free_a: dict[int, Node], free_b: dict[int, Node], try_pair: Any,
+        context: tuple[dict[int, bytes], dict[int, bytes]],
+    ) -> None:  # fmt: skip
+        """Match the free readers of two tensors that belong together: of several, those that are most alike."""
+
+        def places(tensor: Tensor, free: dict[int, Node]) -> dict[tuple[bytes, int], list[Node]]:
+            found: dict[tuple[bytes, int], list[Node]] = defaultdict(list)
             for node in {id(n): n for n in tensor._outputs if id(n) in free}.values():
-                found[(node.op, next(k for k, x in enumerate(node._inputs) if x is tensor))].append(node)
+                found[(_operator(node), next(k for k, x in enumerate(node._inputs) if x is tensor))].append(node)
             return found
+
+        def likeness(x: Node, y: Node) -> int:
+            alike = sum(self._seems_same(p, q) for p, q in zip(x._inputs, y._inputs))
+            return 4 * (context[0].get(id(x)) == context[1].get(id(y))) + 2 * (self._own(x, 0) == self._own(y, 1)) + alike
 
         ours, theirs = places(t, free_a), places(u, free_b)
         for key, nodes in ours.items():
             others = theirs.get(key, [])
-            if len(nodes) == len(others):
-                for x, y in zip(nodes, others):
-                    try_pair(x, y)
+            if len(nodes) * len(others) > MOST_COMPARED:
+                exact = {(self._own(y, 1), context[1].get(id(y))): y for y in others}
+                for x in nodes:
+                    if (y := exact.get((self._own(x, 0), context[0].get(id(x))))) is not None:
+                        try_pair(x, y)
+                continue
+            ranked = sorted(((likeness(x, y), -i, -j) for i, x in enumerate(nodes) for j, y in enumerate(others)), reverse=True)
+            for score, i, j in ranked:
+                if len(nodes) == len(others) or score >= 4:
+                    try_pair(nodes[-i], others[-j])
+
+    def _seems_same(self, t: Tensor, u: Tensor) -> bool:
+        if isinstance(t, Constant) and isinstance(u, Constant):
+            return self.weights.hash(t) == self.weights.hash(u)
+        return self.tensors.get(id(t)) is u or (id(t) in self._computed and self._computed[id(t)] == self._computed.get(id(u)))
 
     def _swap_operators(self, a: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any) -> None:
         """Match a node whose operator was exchanged: its readers or its inputs say where it stands."""
@@ -347,14 +385,14 @@ class _Diff:
         root = graph is (self.before, self.after)[side]
         for at, t in enumerate(graph.inputs):
             values[id(t)] = b"input:" + t.name.encode() if root else b"formal:%d:%d" % (len(outer), at)
-        scopes = (*outer, values)
+        visible = (*outer, values)
         found: dict[int, bytes] = {}
         for node in _in_order(graph):
             digest = hashlib.blake2b(_operator(node) + b"|%d" % len(node._outputs), digest_size=16)
             for t in node._inputs:
-                digest.update(b"," + self._value_hash(t, scopes, side))
+                digest.update(b"," + self._value_hash(t, visible, side))
             for name in sorted(node.attrs):
-                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, scopes))
+                digest.update(b"@" + name.encode() + self._attribute_hash(node.attrs[name], side, visible))
             here = found[id(node)] = digest.digest()
             for k, t in enumerate(node._outputs):
                 values[id(t)] = here + b":%d" % k
@@ -363,10 +401,10 @@ class _Diff:
                     self._hashed[side].add(values[id(t)])
         return found
 
-    def _value_hash(self, t: Tensor, scopes: Scopes, side: int) -> bytes:
+    def _value_hash(self, t: Tensor, visible: Scopes, side: int) -> bytes:
         if not t._name:
             return b"none"
-        for values in reversed(scopes):
+        for values in reversed(visible):
             known = values.get(id(t))
             if known is not None:
                 return known
@@ -379,30 +417,30 @@ class _Diff:
             return b"outer:%d" % id(self.tensors[id(t)]) if id(t) in self.tensors else b"unknown:" + t._name.encode()
         return b"outer:%d" % id(t)
 
-    def _attribute_hash(self, value: Any, side: int, scopes: Scopes) -> bytes:
+    def _attribute_hash(self, value: Any, side: int, visible: Scopes) -> bytes:
         if is_graph(value):
             inner: dict[int, bytes] = {}
-            nodes = self._hashes(value, side, (*scopes, inner))
+            nodes = self._hashes(value, side, (*visible, inner))
             for node in value.nodes:
                 inner.update((id(t), nodes[id(node)] + b":%d" % k) for k, t in enumerate(node._outputs))
-            inner.update((id(t), b"formal:%d:%d" % (len(scopes) + 1, at)) for at, t in enumerate(value.inputs))
+            inner.update((id(t), b"formal:%d:%d" % (len(visible) + 1, at)) for at, t in enumerate(value.inputs))
             digest = hashlib.blake2b(b"body", digest_size=16)
             for t in value.outputs:
-                digest.update(b";" + self._value_hash(t, (*scopes, inner), side))
+                digest.update(b";" + self._value_hash(t, (*visible, inner), side))
             for here in sorted(nodes.values()):  # also what nothing reads; in whatever order
                 digest.update(here)
             return digest.digest()
         if isinstance(value, Constant):
             return self.weights.hash(value)
         if isinstance(value, (list, tuple)):
-            return b"[" + b",".join(self._attribute_hash(v, side, scopes) for v in value) + b"]"
+            return b"[" + b",".join(self._attribute_hash(v, side, visible) for v in value) + b"]"
         if isinstance(value, np.ndarray):
             return str((value.dtype, value.shape)).encode() + value.tobytes()
         return repr(value).encode()
 
     # -- a pair -----------------------------------------------------------------------------------
 
-    def _pair(self, a: Graph, x: Node, y: Node, gone: set[int], new: set[int]) -> None:
+    def _pair(self, a: Graph, x: Node, y: Node, gone: set[Any], new: set[int]) -> None:
         where, nodes = self.places[0].node(a, x), (x, y)
         if _operator(x) != _operator(y):
             self.note("changed", "node", where, f"operator {_operator_shown(x)} -> {_operator_shown(y)}", nodes)
@@ -537,6 +575,7 @@ class _Weights:
 
 Scopes = tuple[dict[int, bytes], ...]
 PART = 1 << 22
+MOST_COMPARED = 4096  # of readers of one tensor, each against each
 
 
 def _stored(root: Graph) -> Iterable[Constant]:
@@ -573,6 +612,38 @@ def _is_float(values: np.ndarray[Any, Any]) -> bool:
 
 def _operator(node: Node) -> bytes:
     return f"{'' if node.domain in ONNX_DOMAINS else node.domain}|{node.op}|{node.overload}".encode()
+
+
+def _types_of(node: Node) -> tuple[Any, ...]:
+    return tuple(_type_key(t) for t in node._outputs)
+
+
+def _notes(node: Node) -> tuple[str, str]:
+    return (node.doc_string, str(sorted(node.metadata_props.items())))
+
+
+def _has_weight(node: Node) -> bool:
+    return node.op == "Constant" or any(isinstance(t, Constant) for t in node._inputs)
+
+
+def _contexts(graph: Graph) -> dict[int, bytes]:
+    """Hash, by node, where its results go: through which operators, at which inputs, to which outputs of the graph."""
+    uses: dict[int, list[bytes]] = defaultdict(list)
+    for at, t in enumerate(graph.outputs):
+        uses[id(t)].append(b"output:%d" % at)
+    captured = scopes.all_captures(graph)
+    found: dict[int, bytes] = {}
+    for node in reversed(_in_order(graph)):
+        digest = hashlib.blake2b(digest_size=12)
+        for t in node._outputs:
+            digest.update(b";" + b",".join(sorted(uses.get(id(t), ()))))
+        here = found[id(node)] = digest.digest()
+        name = _operator(node)
+        for k, t in enumerate(node._inputs):
+            uses[id(t)].append(name + b":%d:" % k + here)
+        for t in captured.get(id(node), ()):
+            uses[id(t)].append(name + b":body:" + here)
+    return found
 
 
 def _operator_shown(node: Node) -> str:

@@ -137,7 +137,9 @@ def _one_home(index: Index, ends: Sequence[tuple[Graph, Tensor]]) -> Graph:
     return next(iter(computed.values()), index.root)
 
 
-def _extract(index: Index, home: Graph, starts: list[Tensor], ends: list[Tensor], *, inputs_given: bool, only: list[Node] | None, name: str | None) -> Graph:
+def _extract(
+    index: Index, home: Graph, starts: list[Tensor], ends: list[Tensor], *, inputs_given: bool, only: list[Node] | None, name: str | None
+) -> Graph:
     captured = scopes.all_captures(home)
     stop = {id(t) for t in starts}
     needed, entering = _needed(index, home, stop, ends, captured, only)
@@ -238,7 +240,7 @@ def _copy_part(
     part.inputs = [twins(t) for t in borders]
     part.outputs = [_typed(twins(t), t, inferred) for t in ends]
     for t in (*borders, *ends):
-        twins(t)._cut_from = weakref.ref(t)  # type: ignore[attr-defined]
+        twins(t)._cut_from = weakref.ref(t)
     _unproduce_inputs(part)
     _pass_through(part)
     part._functions = _used_functions(root, nodes)
@@ -292,7 +294,7 @@ def _pass_through(part: Graph) -> None:
     for at, t in enumerate(part.outputs):
         if id(t) in given:
             out = Variable(f"{t.name}_out", t.dtype, t.shape)
-            out._cut_from = getattr(t, "_cut_from", None)  # type: ignore[attr-defined]
+            out._cut_from = getattr(t, "_cut_from", None)
             part.nodes.append(Node("Identity", inputs=[t], outputs=[out]))
             part.outputs[at] = out
 

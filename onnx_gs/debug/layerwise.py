@@ -12,8 +12,7 @@ import numpy as np
 from onnx_gs.debug.capture import with_outputs
 from onnx_gs.debug.diff import match_tensors
 from onnx_gs.errors import EvaluationError, GraphValueError
-from onnx_gs.evaluate import feeds as feeds_of
-from onnx_gs.evaluate import onnxruntime, reference
+from onnx_gs.evaluate import feeds as feeds_of, onnxruntime, reference
 from onnx_gs.evaluate.compare import Difference, compare
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
@@ -109,7 +108,8 @@ class Comparison:
         if first is None:
             return f"{len(self.rows)} tensors compared, none differs"
         assert first.difference is not None
-        return f"{len(self.rows)} tensors compared, {len(self.differing)} differ; the first is '{first.name}', made by {first.producer}: {first.difference}"
+        what = f"'{first.name}', made by {first.producer}: {first.difference}"
+        return f"{len(self.rows)} tensors compared, {len(self.differing)} differ; the first is {what}"
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data for JSON."""

@@ -117,9 +117,8 @@ class Index:
     def _one(self, wanted: str, found: list[Found]) -> Found:
         if not found:
             near = _near(wanted, [*self._tensors, *self._nodes])
-            raise GraphValueError(
-                f"no tensor or node is named '{wanted}'", where=f"graph '{self.root.name}'", fix=f"did you mean {near}?" if near else "list them with 'inspect --nodes'"
-            )
+            fix = f"did you mean {near}?" if near else "list them with 'inspect --nodes'"
+            raise GraphValueError(f"no tensor or node is named '{wanted}'", where=f"graph '{self.root.name}'", fix=fix)
         if len(found) > 1:
             places = "; ".join(self.places.graph(f.graph) for f in found[:6])
             raise GraphValueError(
