@@ -11,6 +11,7 @@ from onnx_gs.analysis import constness, trip_counts
 from onnx_gs.analysis.loops import LoopParts, surely_same, trusted_symbols
 from onnx_gs.ir import edit, walk
 from onnx_gs.ir.shapes import is_static_dim
+from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
 
@@ -29,7 +30,8 @@ class SliceByCounter(Pass):
     Matches:   ``ai.onnx::Slice`` in the body of a ``Loop``, of one axis, step 1, with start ``a·i + b`` and end ``start + width``, ``a`` and ``b``
                constants of at least 0.
     Rewrites:  ``Gather(x, start + [0, 1, …, width-1])`` along the axis: the same elements.
-    Requires:  the slice stays inside ``x`` in every trip: the last trip's number and the dim are known, or the trip count is that very dim.
+    Requires:  the slice stays inside ``x`` in every trip: the last trip's number and the dim are known, or the trip count is that very dim, or
+               the model declares a shape for what is computed from the slice that only a whole slice gives.
     Declines:  a width that changes; bounds that may leave the tensor, where ``Slice`` clamps and ``Gather`` fails.
     TensorRT:  refuses slice bounds made from the iteration number (reality row 9).
 
@@ -73,7 +75,7 @@ def _slice(editor: Editor, body: Graph, node: Node, loop: LoopParts, report: Rep
     if not 0 < width <= _WIDEST or start[0] < 0 or start[1] < 0:
         report.decline(body, node, "its bounds may be negative, or it is empty or very wide")
         return
-    if not _inside(editor.root, loop, x, axis, start, width):
+    if not _inside(editor.root, loop, x, axis, start, width) and not _declared(loop, node, axis - len(x.shape), width):
         report.decline(body, node, f"it may reach past the end of '{x.name}', where a slice is cut short")
         return
     report.rewrote(body, node, f"a Gather of {width} along axis {axis}")
@@ -144,3 +146,33 @@ def _inside(root: Graph, loop: LoopParts, x: Tensor, axis: int, start: tuple[int
             known = tensor.shape is not None and at < len(tensor.shape)
             return known and surely_same(tensor.shape[at], x.shape[axis], trusted_symbols(root))
     return False
+
+
+def _declared(loop: LoopParts, node: Node, axis: int, width: int) -> bool:
+    """Say whether a declared shape holds only if the slice is whole.
+
+    That is the slice's own, or that of a carried or returned value which broadcasting makes of it and of something of size 1 there.
+
+    Args:
+        loop: the loop around it.
+        node: the slice.
+        axis: its axis, counted from the end.
+        width: its size where it is whole.
+    """
+    out = node.outputs[0]
+    if _size(out, axis) == width:
+        return True
+    returned = {id(t) for t in loop.body.outputs}
+    for reader in out.outputs:
+        if reader.op not in traits.BROADCASTING or not reader.is_onnx or _size(reader.outputs[0], axis) != width:
+            continue
+        others = [t for t in reader.inputs if t is not out and t.name]
+        if id(reader.outputs[0]) in returned and all(t.shape is not None and (len(t.shape) < -axis or _size(t, axis) == 1) for t in others):
+            return True
+    return False
+
+
+def _size(t: Tensor, axis: int) -> int | None:
+    if t.shape is None or len(t.shape) < -axis or not is_static_dim(t.shape[axis]):
+        return None
+    return int(t.shape[axis])

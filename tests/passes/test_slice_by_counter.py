@@ -43,6 +43,17 @@ def test_the_trip_count_is_the_dim():
     assert report.rewritten
 
 
+def test_a_declared_shape_says_that_the_slice_is_whole():
+    report = assert_equal_outputs(
+        SliceByCounter(),
+        """g (int64 m, float[1] init) => (float[1] y, float[K,1] z) <bool c = {1}, float[5] x = {1, 2, 3, 4, 5}, int64[1] one = {1}, int64[1] ax = {0}> {
+            y, z = Loop (m, c, init) <body = b (int64 i, bool ci, float[1] s) => (bool co, float[1] so, float[1] o) {
+                co = Identity (ci)  i1 = Unsqueeze (i, ax)  j1 = Add (i1, one)  r = Slice (x, i1, j1)  so = Add (s, r)  o = Identity (so) }> }""",
+        *({"m": np.array(n), "init": np.float32([-2])} for n in (0, 1, 5)),
+    )
+    assert report.rewritten
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
