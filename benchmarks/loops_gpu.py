@@ -67,9 +67,9 @@ def rnn(trips: int) -> gs.Graph:
         gs.Node("Add", inputs=[p, b], outputs=[q]),
         gs.Node("Tanh", inputs=[q], outputs=[after]),
     ]
-    body = gs.Graph(nodes, [number, going, state], [go_on, after], name="step", opset=17)
+    body = gs.Graph(nodes, [number, going, state], [go_on, after], name="step", opset=17, ir_version=10)
     given = [gs.Constant("trips", np.array(trips)), gs.Constant("true", np.array(True)), x]
-    return gs.Graph([gs.Node("Loop", "steps", {"body": body}, given, [y])], [x], [y], name="rnn", opset=17)
+    return gs.Graph([gs.Node("Loop", "steps", {"body": body}, given, [y])], [x], [y], name="rnn", opset=17, ir_version=10)
 
 
 def lower(graph: gs.Graph, bind: dict[str, int]) -> tuple[gs.Graph, str]:
