@@ -44,7 +44,7 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
         root: the model's graph, or the function: gives fresh names, and the opset.
         holder: the node that has the graph as a body, if any; a ``Loop`` tells how far its counters go.
     """
-    if not any(_casts_to_float(node) for node in graph.nodes):
+    if not any(node.op == "Cast" and _casts_to_float(node) and _may_matter(node) for node in graph.nodes):
         return 0
     work = _Elision(graph, report, root if root is not None else graph)
     if holder is not None:
@@ -56,6 +56,12 @@ def _casts_to_float(node: Node) -> bool:
     if node.op != "Cast" or not node.is_onnx or len(node._inputs) != 1 or len(node._outputs) != 1:
         return False
     return dtypes.find(node.attrs.get("to")) is dtypes.FLOAT
+
+
+def _may_matter(cast: Node) -> bool:
+    """Say whether a cast to float is of integers, as far as that is known, and read by an operator that could do without it."""
+    held = dtypes.of(cast._inputs[0])
+    return (held is None or held in {dtypes.INT32, dtypes.INT64}) and any(reader.op in _OPS for reader in cast._outputs[0]._outputs)
 
 
 class _Elision:
