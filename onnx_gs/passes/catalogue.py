@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.passes.bound_loop import BoundLoop
+from onnx_gs.passes.buffer_growth import BufferGrowth
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.elide_casts import ElideCasts
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 #: Every pass that can be named in text, such as on the command line.
 PASSES: tuple[type[Pass], ...] = (
     BoundLoop,
+    BufferGrowth,
     CheckCarriedShapes,
     Cleanup,
     ElideCasts,

@@ -12,6 +12,7 @@ from onnx_gs.ir import Graph, order, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Entry, Pass, Report
 from onnx_gs.passes.bound_loop import BoundLoop
+from onnx_gs.passes.buffer_growth import BufferGrowth
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.equalize_ranks import EqualizeRanks
 from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
@@ -47,7 +48,7 @@ _FOR: dict[str, frozenset[str]] = {
     LowerOptional.name: traits.OPTIONAL, LowerSequence.name: traits.SEQUENCE | {"SequenceMap"}, NormalizeIf.name: _IFS, InlineIf.name: _IFS,
     NormalizeLoop.name: _LOOPS, LowerScan.name: frozenset({"Scan"}), GrowToScanOutput.name: _LOOPS, SliceByCounter.name: _LOOPS,
     VectorizeLoop.name: _LOOPS, LoopToReduce.name: _LOOPS, UnrollLoop.name: _LOOPS, HoistCommon.name: _IFS, ShareOuter.name: traits.CONTROL_FLOW,
-    IfToWhere.name: _IFS, HoistInvariants.name: _LOOPS | {"Scan"}, BoundLoop.name: _LOOPS, EqualizeRanks.name: _IFS,
+    IfToWhere.name: _IFS, BufferGrowth.name: _LOOPS, HoistInvariants.name: _LOOPS | {"Scan"}, BoundLoop.name: _LOOPS, EqualizeRanks.name: _IFS,
 }  # fmt: skip
 
 
@@ -165,7 +166,7 @@ class LowerControlFlow(Pass):
     def _last(self) -> list[Pass]:
         """List the passes for what stays, and for what nothing else would decide any more."""
         choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
-        return [HoistCommon(), ShareOuter(), *choosing, HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
+        return [HoistCommon(), ShareOuter(), *choosing, BufferGrowth(), HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
 
 
 def _has_control_flow(graph: Graph) -> bool:

@@ -115,6 +115,9 @@ class Program:
         inner.numbers.append(i)
         if rng.random() < 0.5:
             inner.bools.append(ci)
+        g, start = self.fresh("g"), rng.choice(["none", "some"])
+        if grows and start == "some" and rng.random() < 0.5:
+            self._let(inner, "v", f"Gather <axis = 0> ({g}, {i})")  # one row was there, and one more each trip
         keep = self.fresh("kept")
         if rng.random() < 0.3:
             inner.vectors.append(keep)
@@ -139,11 +142,11 @@ class Program:
         results = [self.fresh("v"), self.fresh("v")]
         after = []
         if grows:
-            g, go, row = self.fresh("g"), self.fresh("go"), self.fresh("row")
+            go, row = self.fresh("go"), self.fresh("row")
             lines += [f"{row} = Unsqueeze ({self.pick(inner.vectors)}, a0)", f"{go} = Concat <axis = 0> ({rng.choice([f'{g}, {row}', f'{row}, {g}'])})"]
             inputs.append(f"float[{g}_n,2] {g}")
             outputs.append(f"float[{go}_n,2] {go}")
-            given.append(rng.choice(["none", "some"]))
+            given.append(start)
             results.append(self.fresh("big"))
             after.append(results[-1])
         if scans:
