@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
+import onnx
 
 import onnx_gs
 from onnx_gs.errors import OnnxGraphSurgeonException
@@ -123,7 +124,8 @@ def _modules() -> dict[str, dict[str, Any]]:
     )}  # fmt: skip
     top = {**classes, **patterns, "import_onnx": public.import_onnx, "export_onnx": public.export_onnx, "__version__": API_VERSION,
            "OnnxGraphSurgeonException": OnnxGraphSurgeonException}  # fmt: skip
-    everything = {**classes, **lazy, **misc, "G_LOGGER": G_LOGGER, "LogMode": LogMode, "OnnxGraphSurgeonException": OnnxGraphSurgeonException}
+    everything = {**classes, **lazy, **misc, "G_LOGGER": G_LOGGER, "LogMode": LogMode,
+                  "OnnxGraphSurgeonException": OnnxGraphSurgeonException}  # fmt: skip
     return {
         "": top,
         "ir": {},
@@ -132,10 +134,10 @@ def _modules() -> dict[str, dict[str, Any]]:
         "ir.graph": {**_public(graph), **everything},
         "ir.function": {**_public(function), **everything},
         "importers": {},
-        "importers.onnx_importer": {**everything, **importer, "import_onnx": public.import_onnx, "BaseImporter": BaseImporter, "onnx": contract.onnx},
+        "importers.onnx_importer": {**everything, **importer, "import_onnx": public.import_onnx, "BaseImporter": BaseImporter, "onnx": onnx},
         "importers.base_importer": {"BaseImporter": BaseImporter},
         "exporters": {},
-        "exporters.onnx_exporter": {**everything, **exporter, "export_onnx": public.export_onnx, "BaseExporter": BaseExporter, "onnx": contract.onnx},
+        "exporters.onnx_exporter": {**everything, **exporter, "export_onnx": public.export_onnx, "BaseExporter": BaseExporter, "onnx": onnx},
         "exporters.base_exporter": {"BaseExporter": BaseExporter},
         "graph_pattern": patterns,
         "graph_pattern.graph_pattern": patterns,

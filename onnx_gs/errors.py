@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class OnnxGsError(Exception):
-    """An error that names what is wrong, where it is, and what to do about it.
+    r"""An error that names what is wrong, where it is, and what to do about it.
 
     Args:
         what: the fault, naming node, tensor, value and expected value. Lowercase, no full stop.
@@ -13,7 +13,7 @@ class OnnxGsError(Exception):
 
     Example:
         >>> str(OnnxGsError("tensor 'h' is produced twice", where="graph 'main'", fix="rename one output"))
-        "tensor 'h' is produced twice\\n  where: graph 'main'\\n  fix: rename one output"
+        "tensor 'h' is produced twice\n  where: graph 'main'\n  fix: rename one output"
     """
 
     def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:

@@ -7,8 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 from onnx_gs import ir
 from onnx_gs.io import files
 from onnx_gs.ir.layer import Yielding
-from onnx_gs.passes import cleanup as _cleanup
-from onnx_gs.passes import toposort as _toposort
+from onnx_gs.passes import cleanup as _cleanup, toposort as _toposort
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +25,7 @@ def _ours(method: M) -> M:
     return cast("M", Yielding(cast("Callable[..., Any]", method)))
 
 
-class Graph(ir.Graph):
+class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, on the next line
     __doc__ = ir.Graph.__doc__
 
     def toposort(self: G, recurse_subgraphs: bool = True, recurse_functions: bool = True, mode: str = "full") -> G:
@@ -190,7 +189,7 @@ class Graph(ir.Graph):
         return self
 
 
-class Function(ir.Function, Graph):
+class Function(ir.Function, Graph):  # noqa: D101 - likewise
     __doc__ = ir.Function.__doc__
 
     def toposort(self: G, recurse_subgraphs: bool = True, recurse_functions: bool = False, mode: str = "nodes") -> G:

@@ -33,5 +33,7 @@ def convert(graph: Graph, opset: int) -> Any:
     except Exception as error:  # the C++ side raises what it likes
         said = str(error).strip().splitlines()
         raise GraphError(
-            f"the model cannot be converted to opset {opset}: {said[0] if said else error!r}", where=graph_label(graph), fix="lower or replace that operator first"
+            f"the model cannot be converted to opset {opset}: {said[0] if said else error!r}",
+            where=graph_label(graph),
+            fix="lower or replace that operator first",
         ) from error

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import scopes
-from onnx_gs.ir.node import Node
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
 
 
 class DuplicateNameError(GraphError, AssertionError):

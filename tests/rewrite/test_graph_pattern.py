@@ -29,7 +29,8 @@ def test_a_chain_matches_and_names_its_tensors() -> None:
     graph = chain("A", "B", "A", "B")
     matches = two_in_a_row().match_all(graph)
     assert [(m.get("first").name, m.get("second").name) for m in matches] == [("n0", "n1"), ("n2", "n3")]
-    assert (matches[0].inputs[0] is graph.inputs[0]) and matches[0].outputs[0] is graph.nodes[1].outputs[0]
+    assert matches[0].inputs[0] is graph.inputs[0]
+    assert matches[0].outputs[0] is graph.nodes[1].outputs[0]
     with pytest.raises(KeyError):
         matches[0].get("third")
     assert str(matches[0]) == "{first: n0, second: n1}"
