@@ -191,7 +191,34 @@ def store_ml_dtypes(said: str) -> None:
     assert Path("small.onnx").stat().st_size < 5200
 
 
+def unroll_loop(said: str) -> None:
+    assert "left over: nothing" in said
+    assert ops("unrolled.onnx") == ops("unrolled_too.onnx") == ["MatMul", "Tanh"] * 5
+    assert ops("kept.onnx") == ["Loop"]
+    state = numbers(1, 8)
+    for made in ("unrolled.onnx", "unrolled_too.onnx", "kept.onnx"):
+        same(runtime(made, state=state)[0], runtime("looped.onnx", state=state)[0])
+
+
+def lower_sum_even(said: str) -> None:
+    assert "any count: ['Loop']" in said
+    assert "six items: no control flow" in said
+    exported = str(ROOT / "examples" / "models" / "sum_even.onnx")
+    for count, made in ((6, "six_items.onnx"), (6, "sum_even_of_six.onnx"), (6, "any_count.onnx"), (1, "any_count.onnx"), (0, "sum_even_lowered.onnx")):
+        items = np.float32([4, 7, 10, -2, 3, 8])[:count]
+        for got, wanted in zip(runtime(made, items=items), runtime(exported, items=items)):
+            same(got, wanted)
+
+
+def decide_if(said: str) -> None:
+    assert ops("decided.onnx") == ["Squeeze", "Relu"]
+    for count in (1, 3):
+        rows = numbers(1, count, 4)
+        same(runtime("decided.onnx", rows=rows)[0], runtime("asked.onnx", rows=rows)[0])
+
+
 CHECKS = {
     "01": create_model, "02": add_initializers, "03": isolate_subgraph, "04": modify_model, "05": fold_constants, "06": remove_nodes,
     "07": build_with_layers, "08": replace_subgraph, "09": fold_shapes, "10": make_batch_dynamic, "11": define_function, "12": store_ml_dtypes,
+    "13": unroll_loop, "14": lower_sum_even, "15": decide_if,
 }  # fmt: skip

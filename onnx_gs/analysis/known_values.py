@@ -175,7 +175,11 @@ def _shape_part(node: Node, look: Look) -> Array | None:
     if node.op != "Gather" or producer is None or producer.op != "Shape" or not producer.is_onnx:
         return None
     dims = shape_dims(producer)
-    index = small(node.inputs[1]) if isinstance(node.inputs[1], Constant) else None if look is None else look(node.inputs[1])
+    index: Array | None = None
+    if isinstance(node.inputs[1], Constant):
+        index = small(node.inputs[1])
+    elif look is not None:
+        index = look(node.inputs[1])
     if dims is None or index is None or node.attrs.get("axis", 0) not in {0, -1}:
         return None
     picked = [dims[int(k)] if -len(dims) <= int(k) < len(dims) else None for k in index.reshape(-1)]

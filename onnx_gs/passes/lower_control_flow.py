@@ -58,8 +58,8 @@ class LowerControlFlow(Pass):
 
     Matches:   the operators with bodies, and those on sequences and optionals, at any depth.
     Rewrites:  by the passes for each construct, in rounds: what conditions say, constant conditions, common nodes; loops in plain form, Scans,
-               growing values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, bounds for loops that end by a
-               condition, hoisting, ``Where``, equal ranks. Constants and shapes are folded between the rounds.
+               growing values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, hoisting, ``Where``,
+               buffers, bounds for loops that end by a condition, equal ranks. Constants and shapes are folded between the rounds.
     Requires:  a sorted graph (done here). Names and types of the model's inputs and outputs stay, and so do the names of what is not rewritten;
                weights
                are never copied.
@@ -75,8 +75,8 @@ class LowerControlFlow(Pass):
         bind: symbolic dim → its size; the model is for that size afterwards.
         freeze: input → its value; the input goes.
         bounds: loop's node name → the most trips, where nothing in the model says; a longer run would be cut short.
-        max_trips: the same for every loop without a bound.
-        where: the most nodes in both branches of an ``If`` that becomes a ``Where``; 0 keeps such.
+        max_trips: the most trips of every loop that a computed condition ends and nothing else bounds; a longer run would be cut short.
+        where: the most nodes in both branches of an ``If`` that becomes a ``Where``; 0 keeps every ``If`` that is not decided.
         unroll: whether loops with a known trip count are unrolled at all.
         reorder: also where float arithmetic is added up in another order: results are close then, not equal.
 
@@ -166,7 +166,8 @@ class LowerControlFlow(Pass):
     def _last(self) -> list[Pass]:
         """List the passes for what stays, and for what nothing else would decide any more."""
         choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
-        return [HoistCommon(), ShareOuter(), *choosing, BufferGrowth(), HoistInvariants(), BoundLoop(dict(self.bounds), self.max_trips), EqualizeRanks()]
+        bounding = BoundLoop(dict(self.bounds), self.max_trips)
+        return [HoistCommon(), ShareOuter(), *choosing, BufferGrowth(), HoistInvariants(), bounding, EqualizeRanks()]
 
 
 def _has_control_flow(graph: Graph) -> bool:
