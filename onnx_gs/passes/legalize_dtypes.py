@@ -30,7 +30,8 @@ class LegalizeDtypes(Pass):
     """Compute in int32 or int64 what TensorRT does not compute in a narrow integer type, and spell quantization out where it must be.
 
     Matches:   uint8, int16, uint16 and uint32 inside the network; int8 constants used as numbers; ``QuantizeLinear`` and
-               ``DequantizeLinear`` with a zero point other than 0, of uint8, or of int32; ``QLinearMatMul`` and ``QLinearConv``.
+               ``DequantizeLinear`` with a zero point other than 0, of uint8, or of int32; ``QLinearMatMul``, ``QLinearConv``, and
+               what ONNX Runtime's quantizer adds to them (``com.microsoft::QLinearAdd``, ``QGemm``, …).
     Rewrites:  all tensors that operators keep in one type, together: constants widened, casts at the border of the network, ``Mod`` where a
                result may leave the range, so that it wraps around as before. uint8 with zero point 128 becomes int8 with 0. Other
                quantization becomes ``Div``, ``Round``, ``Add``, ``Clip`` and back; ``DequantizeLinear`` of an int32 constant is folded.
@@ -56,6 +57,9 @@ class LegalizeDtypes(Pass):
             for owner, node in work.nodes(tuple(legalize_quantization.RULES)):
                 if node._outputs:
                     apply(legalize_quantization.RULES[node.op], work, owner, node)
+            for owner, node in walk.nodes(work.root):
+                if node.domain == "com.microsoft" and node.op in legalize_quantization.MICROSOFT_RULES:
+                    apply(legalize_quantization.MICROSOFT_RULES[node.op], work, owner, node)
             work.finish()
             if work.root is graph:
                 _widen(work)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_gs.analysis import constness
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.legalizing import Case, Declined, Rule
@@ -87,6 +86,8 @@ def _dequantize(case: Case) -> Sequence[Tensor | None] | None:
 def _operand(case: Case, k: int, axis: int) -> Tensor:
     """Dequantize an operand of a fused operator: tensor, scale and zero point follow each other."""
     x, scale, zero = (case.typed(t) for t in case.node.inputs[k : k + 3])
+    if not zero.name:
+        raise Declined("an operand without a zero point")
     return case.emit.op("DequantizeLinear", x, scale, zero, dtype=case.dtype(scale), shape=case.shape(x), axis=axis)
 
 
@@ -127,10 +128,71 @@ def _qlinear_conv(case: Case) -> Sequence[Tensor | None] | None:
     return [_quantized(case, made, inputs[6], inputs[7])]
 
 
-def is_zero(tensor: Tensor) -> bool:
-    """Say whether a tensor is a constant of zeros."""
-    values = constness.array(tensor)
-    return values is not None and not values.any()
+# -- ONNX Runtime's own fused operators --------------------------------------------------------------
 
 
+def _binary(op: str) -> Rule:
+    def rule(case: Case) -> Sequence[Tensor | None] | None:
+        """Dequantize, compute, quantize."""
+        a, b = _operand(case, 0, 0), _operand(case, 3, 0)
+        made = case.emit.elementwise(op, a, b)
+        return [_quantized(case, made, case.node.inputs[6], case.node.inputs[7])]
+
+    return rule
+
+
+def _unary(op: str, *attributes: str) -> Rule:
+    def rule(case: Case) -> Sequence[Tensor | None] | None:
+        """Dequantize, compute, quantize."""
+        if case.node.attrs.get("channels_last", 0):
+            raise Declined("channels stand last")
+        given = {name: case.node.attrs[name] for name in attributes if name in case.node.attrs}
+        made = case.emit.op(op, _operand(case, 0, 0), dtype=dtypes.FLOAT, shape=case.shape(case.node.outputs[0]), **given)
+        return [_quantized(case, made, case.node.inputs[3], case.node.inputs[4])]
+
+    return rule
+
+
+def _qlinear_concat(case: Case) -> Sequence[Tensor | None] | None:
+    """Dequantize, join, quantize."""
+    parts = [_operand(case, k, 0) for k in range(2, len(case.node.inputs), 3)]
+    made = case.emit.op("Concat", *parts, dtype=dtypes.FLOAT, shape=case.shape(case.node.outputs[0]), axis=int(case.node.attrs["axis"]))
+    return [_quantized(case, made, case.node.inputs[0], case.node.inputs[1])]
+
+
+def _qgemm(case: Case) -> Sequence[Tensor | None] | None:
+    """Dequantize, multiply, quantize where a result scale is given; the int32 bias has the product of both scales."""
+    inputs, attrs = case.node.inputs, case.node.attrs
+    alpha = float(attrs.get("alpha", 1.0))
+    a, b = _operand(case, 0, 0), _operand(case, 3, 0 if attrs.get("transB", 0) else 1)
+    bias: Tensor | None = None
+    given = case.input(6)
+    if given is not None:
+        scale = case.emit.elementwise("Mul", case.typed(inputs[1]), case.typed(inputs[4]))
+        if alpha != 1.0:
+            scale = case.emit.elementwise("Mul", scale, case.emit.constant(np.float32(alpha)))
+        bias = case.emit.elementwise("Mul", case.emit.cast(case.typed(given), dtypes.FLOAT), scale)
+    options = {name: attrs[name] for name in ("alpha", "transA", "transB") if name in attrs}
+    made = case.emit.op("Gemm", a, b, bias, dtype=dtypes.FLOAT, shape=case.shape(case.node.outputs[0]), **options)
+    scale_out, zero_out = case.input(7), case.input(8)
+    if scale_out is None:
+        return [made]
+    if zero_out is None:
+        raise Declined("a result scale without a zero point")
+    return [_quantized(case, made, scale_out, zero_out)]
+
+
+#: Rules for operators of ONNX's own domain.
 RULES: dict[str, Rule] = {"DequantizeLinear": _dequantize, "QLinearMatMul": _qlinear_matmul, "QLinearConv": _qlinear_conv}
+#: Rules for what ONNX Runtime's quantizer adds under the domain ``com.microsoft``.
+MICROSOFT_RULES: dict[str, Rule] = {
+    "QLinearAdd": _binary("Add"),
+    "QLinearMul": _binary("Mul"),
+    "QLinearSigmoid": _unary("Sigmoid"),
+    "QLinearLeakyRelu": _unary("LeakyRelu", "alpha"),
+    "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
+    "QLinearAveragePool": _unary("AveragePool", "auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"),
+    "QLinearSoftmax": _unary("Softmax", "axis"),
+    "QLinearConcat": _qlinear_concat,
+    "QGemm": _qgemm,
+}
