@@ -20,7 +20,13 @@ from onnx_gs.version import __version__
 
 if TYPE_CHECKING:
     from onnx_gs import ir, logger, passes, trt
+    from onnx_gs.analysis.shape_values import register_shape_function
+    from onnx_gs.debug.bisect import bisect
+    from onnx_gs.debug.capture import capture
+    from onnx_gs.debug.diff import diff
     from onnx_gs.debug.isolate import isolate
+    from onnx_gs.debug.layerwise import layerwise
+    from onnx_gs.debug.trace import trace
     from onnx_gs.errors import (
         EvaluationError,
         GraphError,
@@ -58,7 +64,8 @@ _HOMES: dict[str, str | None] = {
         ),
         "onnx_gs.errors",
     ),
-    "isolate": "onnx_gs.debug.isolate",
+    **{name: f"onnx_gs.debug.{name}" for name in ("bisect", "capture", "diff", "isolate", "layerwise", "trace")},
+    "register_shape_function": "onnx_gs.analysis.shape_values",
     **dict.fromkeys(("debug", "io", "ir", "logger", "passes", "trt"), None),
 }  # fmt: skip
 
@@ -86,14 +93,20 @@ __all__ = [
     "Variable",
     "VerificationError",
     "__version__",
+    "bisect",
+    "capture",
+    "diff",
     "export_onnx",
     "import_onnx",
     "ir",
     "isolate",
+    "layerwise",
     "load",
     "logger",
     "passes",
+    "register_shape_function",
     "save",
+    "trace",
     "trt",
 ]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 48
 
 
-class TooLarge(ArithmeticError):
+class TooLarge(ArithmeticError):  # noqa: N818 - an answer, which callers expect
     """An expression outgrew ``MAX_TERMS``; the caller falls back to an unknown size."""
 
 

@@ -100,9 +100,10 @@ def binary(op: str, a: Contents, b: Contents, dtype: DataType | None) -> Content
 
 def _applied(function: Callable[[Any, Any], Any], x: Item, y: Item) -> Item:
     try:
-        return function(x, y)
+        found: Item = function(x, y)
     except (TooLarge, TypeError, OverflowError):
         return None
+    return found
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -171,13 +172,13 @@ def unary(op: str, a: Contents, dtype: DataType | None) -> Contents | None:
     return Contents(a.shape, tuple(None if i is None or type(i) is float else fits(function(i), dtype) for i in a.items))
 
 
-def _abs(x: Any) -> Item:
+def _abs(x: int | Expr) -> Item:
     if isinstance(x, Expr):
         return x if dim_expr.is_at_least(x, 0) else None
     return abs(x)
 
 
-def _sign(x: Any) -> Item:
+def _sign(x: int | Expr) -> Item:
     if isinstance(x, Expr):
         return 1 if dim_expr.is_at_least(x, 1) else None
     return (x > 0) - (x < 0)
@@ -236,7 +237,7 @@ def reduce(op: str, a: Contents, axes: list[int] | None, keepdims: bool, dtype: 
     rank = array.ndim
     chosen = set(range(rank)) if axes is None else {x % rank for x in axes} if rank else set()
     kept = [d for d in range(rank) if d not in chosen]
-    rows = array.transpose([*kept, *sorted(chosen)]).reshape([array.shape[d] for d in kept] + [-1] if chosen or not rank else array.shape + (1,))
+    rows = array.transpose([*kept, *sorted(chosen)]).reshape([array.shape[d] for d in kept] + [-1] if chosen or not rank else (*array.shape, 1))
     flat = rows.reshape(-1, rows.shape[-1])
     if flat.shape[-1] == 0:
         return None

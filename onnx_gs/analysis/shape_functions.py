@@ -44,6 +44,11 @@ def handles(*ops: str, domain: str | None = None) -> Callable[[ShapeFunction], S
 _FAR = 2**31 - 1  # ends from here on mean "to the end"
 
 
+def static(shape: Shape | None) -> tuple[int, ...] | None:
+    """Give a shape all of whose dims are numbers, else None."""
+    return tuple(d for d in shape if isinstance(d, int)) if shape is not None and all(isinstance(d, int) for d in shape) else None
+
+
 def _given(node: Node, at: int) -> Tensor | None:
     """Give an input that is not left out."""
     inputs = node._inputs
@@ -81,7 +86,8 @@ def broadcast_dims(f: ShapeFacts, x: Dim, y: Dim) -> Dim:
     if isinstance(y, int):
         return x if y == 1 else y
     for a, b in ((x, y), (y, x)):  # a against min(a, c): they are equal, or the model does not run
-        if len(b.terms) == 1 and (m := next(iter(b.terms))) and len(m) == 1 and not isinstance(m[0], str) and m[0].op == "min" and a in {m[0].a, m[0].b}:
+        m = next(iter(b.terms))
+        if len(b.terms) == 1 and len(m) == 1 and not isinstance(m[0], str) and m[0].op == "min" and a in {m[0].a, m[0].b}:
             return a
     return f.fresh()
 
@@ -103,11 +109,12 @@ def broadcast(f: ShapeFacts, a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 @handles(
-    "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Celu", "Softplus", "Softsign", "ThresholdedRelu", "Mish", "Gelu",
-    "Swish", "Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh",
-    "Atanh", "Erf", "Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "MeanVarianceNormalization", "InstanceNormalization",
-    "GroupNormalization", "RMSNormalization", "CumSum", "Trilu", "Shrink", "BitwiseNot", "ScatterND", "ScatterElements", "Scatter", "TensorScatter", "Clip",
-    "ReverseSequence", "RotaryEmbedding", "ImageScaler",
+    "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Celu", "Softplus", "Softsign", "ThresholdedRelu", "Mish",
+    "Gelu", "Swish", "Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
+    "Asinh", "Acosh", "Atanh", "Erf", "Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "MeanVarianceNormalization",
+    "InstanceNormalization",
+    "GroupNormalization", "RMSNormalization", "CumSum", "Trilu", "Shrink", "BitwiseNot", "ScatterND", "ScatterElements", "Scatter", "TensorScatter",
+    "Clip", "ReverseSequence", "RotaryEmbedding", "ImageScaler",
 )  # fmt: skip
 def _same(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
@@ -202,10 +209,11 @@ def _dropout(f: ShapeFacts, node: Node) -> None:
 def _quantize(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     if node.op == "DynamicQuantizeLinear":
-        for t, dtype in zip(node._outputs, (dtypes.UINT8, dtypes.FLOAT, dtypes.UINT8)):
-            f.tell(t, dtype, f.shape(x) if t is node._outputs[0] else ())
+        for t, each in zip(node._outputs, (dtypes.UINT8, dtypes.FLOAT, dtypes.UINT8)):
+            f.tell(t, each, f.shape(x) if t is node._outputs[0] else ())
         return
     zero = _given(node, 2)
+    dtype: DataType | None
     if node.op == "DequantizeLinear":
         dtype = dtypes.find(node.attrs.get("output_dtype") or None) or f.dtype(node._inputs[1])
     else:
@@ -256,9 +264,10 @@ def _constant_of_shape(f: ShapeFacts, node: Node) -> None:
     value = node.attrs.get("value")
     dtype = dtypes.FLOAT if value is None else dtypes.of(value)
     contents = None
-    if dims is not None and all(isinstance(d, int) for d in dims) and math.prod(dims) <= MAX_ITEMS:  # type: ignore[arg-type]
+    known = static(dims)
+    if known is not None and math.prod(known) <= MAX_ITEMS:
         fill: Any = 0.0 if value is None else np.asarray(value.values).ravel()[0].item()
-        contents = Contents(dims, (fill,) * math.prod(dims)) if type(fill) in {int, bool, float} else None  # type: ignore[arg-type]
+        contents = Contents(known, (fill,) * math.prod(known)) if type(fill) in {int, bool, float} else None
     f.tell(node._outputs[0], dtype, dims, contents)
 
 
@@ -301,10 +310,8 @@ def _moved(f: ShapeFacts, x: Tensor, before: Shape | None, items: tuple[Item, ..
     held = f.contents(x)
     if held is None or any(type(i) is not int for i in items):
         return None
-    shape = reshaped(f, held.shape, items, False)
-    if shape is None or not all(isinstance(d, int) for d in shape) or math.prod(shape) != len(held.items):  # type: ignore[arg-type]
-        return None
-    return Contents(shape, held.items)  # type: ignore[arg-type]
+    shape = static(reshaped(f, held.shape, items, False))
+    return None if shape is None or math.prod(shape) != len(held.items) else Contents(shape, held.items)
 
 
 def reshaped(f: ShapeFacts, before: Shape | None, items: tuple[Item, ...], allowzero: bool) -> Shape | None:
@@ -321,7 +328,8 @@ def reshaped(f: ShapeFacts, before: Shape | None, items: tuple[Item, ...], allow
             out.append(_as_size(f, item))
     if inferred is not None:
         rest = product([d for d in out if d is not None])
-        if before is None or (not isinstance(rest, int) and any(n.startswith("?") for n in dim_expr.names_in(rest)) and dim_expr.exact_quotient(product(before), rest) is None):
+        unknown = not isinstance(rest, int) and any(n.startswith("?") for n in dim_expr.names_in(rest))
+        if before is None or (unknown and dim_expr.exact_quotient(product(before), rest) is None):
             out[inferred] = f.fresh()
         else:
             total = product(before)
@@ -338,6 +346,12 @@ def _is_fresh(item: Item, dim: Dim | None) -> bool:
     return item is None or (isinstance(item, Expr) and item != dim)
 
 
+def _as(shape: Shape, held: Contents | None) -> Contents | None:
+    """Give contents another shape of as many elements."""
+    known = static(shape)
+    return Contents(known, held.items) if held is not None and known is not None else None
+
+
 @handles("Flatten")
 def _flatten(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
@@ -348,8 +362,8 @@ def _flatten(f: ShapeFacts, node: Node) -> None:
     axis = int(node.attrs.get("axis", 1))
     axis = axis + len(dims) if axis < 0 else axis
     shape = (product(dims[:axis]), product(dims[axis:]))
-    held = f.contents(x)
-    f.tell(node._outputs[0], f.dtype(x), shape, Contents(shape, held.items) if held and all(isinstance(d, int) for d in shape) else None)  # type: ignore[arg-type]
+    held, known = f.contents(x), static(shape)
+    f.tell(node._outputs[0], f.dtype(x), shape, Contents(known, held.items) if held and known is not None else None)
 
 
 @handles("Squeeze")
@@ -367,7 +381,7 @@ def _squeeze(f: ShapeFacts, node: Node) -> None:
     else:
         gone = {a % len(dims) for a in axes}
     shape = tuple(d for i, d in enumerate(dims) if i not in gone)
-    return f.tell(node._outputs[0], f.dtype(x), shape, Contents(shape, held.items) if held else None)  # type: ignore[arg-type]
+    return f.tell(node._outputs[0], f.dtype(x), shape, _as(shape, held))
 
 
 @handles("Unsqueeze")
@@ -381,7 +395,7 @@ def _unsqueeze(f: ShapeFacts, node: Node) -> None:
     new = {a % rank for a in axes}
     rest = iter(dims)
     shape = tuple(1 if i in new else next(rest) for i in range(rank))
-    return f.tell(node._outputs[0], f.dtype(x), shape, Contents(shape, held.items) if held else None)  # type: ignore[arg-type]
+    return f.tell(node._outputs[0], f.dtype(x), shape, _as(shape, held))
 
 
 @handles("Concat")
@@ -400,9 +414,9 @@ def _concat(f: ShapeFacts, node: Node) -> None:
             total = f.fresh()
             break
         total = total + s[axis]
-        for i, d in enumerate(s):
-            if isinstance(out[i], Expr) and isinstance(d, int):
-                out[i] = d
+        for i, size in enumerate(s):
+            if isinstance(out[i], Expr) and isinstance(size, int):
+                out[i] = size
     out[axis] = total
     contents = None
     if dtype is not None and dtype.kind in {"int", "uint", "bool"}:
@@ -418,9 +432,8 @@ def _concat(f: ShapeFacts, node: Node) -> None:
 
 def _blank(shape: Shape | None) -> Contents | None:
     """Give contents of which nothing but the count is known."""
-    if shape is None or not all(isinstance(d, int) for d in shape) or (count := math.prod(shape)) > MAX_ITEMS:  # type: ignore[arg-type]
-        return None
-    return Contents(shape, (None,) * count)  # type: ignore[arg-type]
+    known = static(shape)
+    return None if known is None or (count := math.prod(known)) > MAX_ITEMS else Contents(known, (None,) * count)
 
 
 @handles("Split")
@@ -466,10 +479,10 @@ def clamped(item: Item, dim: Dim) -> Dim | None:
         if item < 0:
             return maximum(dim + item, 0)
         return minimum(item, dim)
-    if dim_expr.is_at_least(item, 0):  # type: ignore[arg-type]
-        return minimum(item, dim)  # type: ignore[arg-type]
-    if dim_expr.is_at_least(-1, item):  # type: ignore[arg-type]
-        return maximum(dim + item, 0)  # type: ignore[operator]
+    if dim_expr.is_at_least(item, 0):
+        return minimum(item, dim)
+    if dim_expr.is_at_least(-1, item):
+        return maximum(dim + item, 0)
     return None
 
 
@@ -483,7 +496,7 @@ def slice_parts(f: ShapeFacts, node: Node) -> tuple[list[Item], list[Item], list
     count = next((c[0] for c in counts if c is not None and len(c) == 1 and isinstance(c[0], int)), None)
     if count is None:
         return None
-    starts, ends = (list(h.items) if (h := f.contents(t)) is not None else [None] * count for t in list(node._inputs)[1:3])
+    starts, ends = (_items(f, t, count) for t in list(node._inputs)[1:3])
     axes_in, steps_in = _given(node, 3), _given(node, 4)
     if axes_in is not None:
         found = f.integers(axes_in)
@@ -492,10 +505,12 @@ def slice_parts(f: ShapeFacts, node: Node) -> tuple[list[Item], list[Item], list
         axes = list(found)
     else:
         axes = list(range(count))
-    steps: list[Item] = [1] * count
-    if steps_in is not None:
-        steps = list(h.items) if (h := f.contents(steps_in)) is not None else [None] * count
-    return starts, ends, axes, steps
+    return starts, ends, axes, [1] * count if steps_in is None else _items(f, steps_in, count)
+
+
+def _items(f: ShapeFacts, t: Tensor, count: int) -> list[Item]:
+    held = f.contents(t)
+    return [None] * count if held is None else list(held.items)
 
 
 @handles("Slice")
@@ -558,7 +573,7 @@ def _gather_nd(f: ShapeFacts, node: Node) -> None:
     dims, at = f.shape(node._inputs[0]), f.shape(node._inputs[1])
     batch = int(node.attrs.get("batch_dims", 0))
     known = dims is not None and at is not None and isinstance(at[-1], int)
-    f.tell(node._outputs[0], f.dtype(node._inputs[0]), (*at[:-1], *dims[batch + at[-1] :]) if known else None)  # type: ignore[index,operator,misc]
+    f.tell(node._outputs[0], f.dtype(node._inputs[0]), (*at[:-1], *dims[batch + at[-1] :]) if known else None)  # type: ignore[index]
 
 
 @handles("Expand")
@@ -568,8 +583,9 @@ def _expand(f: ShapeFacts, node: Node) -> None:
     shape = broadcast(f, f.shape(x), target)
     held = f.contents(x)
     contents = None
-    if held is not None and shape is not None and all(isinstance(d, int) for d in shape) and math.prod(shape) <= MAX_ITEMS:  # type: ignore[arg-type]
-        contents = ungrid(np.broadcast_to(grid(held), shape))
+    known = static(shape)
+    if held is not None and known is not None and math.prod(known) <= MAX_ITEMS:
+        contents = ungrid(np.broadcast_to(grid(held), known))
     f.tell(node._outputs[0], f.dtype(x), shape, contents)
 
 
@@ -579,11 +595,12 @@ def _tile(f: ShapeFacts, node: Node) -> None:
     dims, counts = f.shape(x), f.contents(node._inputs[1])
     if dims is None:
         return f.tell(node._outputs[0], f.dtype(x), None)
-    repeats = [None] * len(dims) if counts is None else list(counts.items)
+    repeats: list[Item] = [None] * len(dims) if counts is None else list(counts.items)
     shape = tuple(d * _as_size(f, r) if r is not None else f.fresh() for d, r in zip(dims, repeats))
     held = f.contents(x)
     contents = None
-    if held is not None and all(isinstance(d, int) for d in shape) and math.prod(shape) <= MAX_ITEMS:  # type: ignore[arg-type]
+    known = static(shape)
+    if held is not None and known is not None and math.prod(known) <= MAX_ITEMS:
         contents = ungrid(np.tile(grid(held), [int(r) for r in repeats]))  # type: ignore[arg-type]
     return f.tell(node._outputs[0], f.dtype(x), shape, contents)
 
@@ -791,13 +808,13 @@ def _conv(f: ShapeFacts, node: Node) -> None:
     x, w = node._inputs[0], node._inputs[3 if node.op == "QLinearConv" else 1]
     dims, weight = f.shape(x), f.shape(w)
     dtype = {"ConvInteger": dtypes.INT32}.get(node.op) or (f.dtype(node._inputs[7]) if node.op == "QLinearConv" else f.dtype(x) or f.dtype(w))
-    kernel = [int(k) for k in node.attrs.get("kernel_shape", ())] or (list(weight[2:]) if weight is not None else [])
+    kernel = [int(k) for k in node.attrs.get("kernel_shape", ())] or list(static(weight[2:]) or () if weight is not None else ())
     if dims is None and weight is not None:
         dims = f.unknown(len(weight))
     if dims is None or any(not isinstance(k, int) for k in kernel) or len(kernel) != len(dims) - 2:
         return f.tell(node._outputs[0], dtype, None if dims is None else f.unknown(len(dims)))
     channels = weight[0] if weight is not None else f.fresh()
-    return f.tell(node._outputs[0], dtype, (dims[0], channels, *_windows(f, node, dims[2:], kernel, is_pool=False)))  # type: ignore[arg-type]
+    return f.tell(node._outputs[0], dtype, (dims[0], channels, *_windows(f, node, dims[2:], kernel, is_pool=False)))
 
 
 @handles("ConvTranspose")
@@ -879,7 +896,7 @@ def _pad(f: ShapeFacts, node: Node) -> None:
         return f.tell(node._outputs[0], f.dtype(x), None)
     amounts: list[Item]
     if "pads" in node.attrs or "paddings" in node.attrs:
-        amounts = list(node.attrs.get("pads", node.attrs.get("paddings")))
+        amounts = list(node.attrs["pads"] if "pads" in node.attrs else node.attrs["paddings"])
     else:
         held = f.contents(node._inputs[1])
         if held is None:
@@ -894,8 +911,7 @@ def _pad(f: ShapeFacts, node: Node) -> None:
     out = list(dims)
     for i, axis in enumerate(axes):
         before, after = amounts[i], amounts[i + len(axes)]
-        known = isinstance(before, (int, Expr)) and isinstance(after, (int, Expr))
-        out[axis] = dims[axis] + before + after if known else f.fresh()  # type: ignore[operator]
+        out[axis] = dims[axis] + before + after if isinstance(before, (int, Expr)) and isinstance(after, (int, Expr)) else f.fresh()
     return f.tell(node._outputs[0], f.dtype(x), tuple(out))
 
 
@@ -1015,11 +1031,11 @@ def _if(f: ShapeFacts, node: Node) -> None:
             f.tell(t, None, None)
             continue
         first, second = f.contents(a), f.contents(b)
-        same = first is not None and first == second and all(type(i) is type(j) for i, j in zip(first.items, second.items))  # type: ignore[union-attr]
+        same = first is not None and first == second and all(type(i) is type(j) for i, j in zip(first.items, second.items))
         f.tell(t, f.dtype(a) or f.dtype(b), _joined(f, f.shape(a), f.shape(b)), first if same else None)
 
 
-def _settled(f: ShapeFacts, body: Any, fixed: list[tuple[DataType | None, Shape | None]], carried: list[Any], rest: list[Any], skip: int) -> list[Any]:
+def _settled(f: ShapeFacts, body: Any, fixed: list[Any], carried: list[Any], rest: list[Any], skip: int) -> list[Any]:
     """Widen the shapes of carried values until a trip through the body keeps them; give those of the body's outputs."""
     widened: list[set[int]] = [set() for _ in carried]  # axes that a trip may change: their size is one name for any trip
     for _ in range(8):

@@ -11,6 +11,7 @@ where nothing better is known, and a contradiction is noted in ``conflicts``.
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,7 +145,7 @@ class ShapeFacts:
     def _filled(self, tensor: Tensor, dtype: DataType | None, shape: Shape | None) -> tuple[DataType | None, Shape | None]:
         if dtype is None:
             dtype = dtypes.of(tensor)
-        declared = tensor.shape if tensor.type == "tensor_type" else None  # type: ignore[attr-defined]
+        declared = tensor.shape if tensor.type == "tensor_type" else None
         if declared is None:
             return dtype, shape
         if shape is None:
@@ -160,12 +161,13 @@ class ShapeFacts:
         declared = tensor.shape if tensor.type == "tensor_type" else None
         shape: Shape | None = None
         if declared is not None:
-            shape = tuple(
-                int(d) if is_static_dim(d) else dim_expr.symbol(d) if isinstance(d, str) and d and not d.startswith("?") else self.fresh() for d in declared
-            )
+            shape = tuple(int(d) if is_static_dim(d) else self._named(d) for d in declared)
         self._kept.append(tensor)
         self._dtypes[id(tensor)] = dtypes.of(tensor)
         self._shapes[id(tensor)] = shape
+
+    def _named(self, dim: Any) -> Expr:
+        return dim_expr.symbol(dim) if isinstance(dim, str) and dim and not dim.startswith("?") else self.fresh()
 
     def _constant_contents(self, tensor: Constant) -> Contents | None:
         self._kept.append(tensor)
@@ -219,10 +221,9 @@ class ShapeFacts:
         key = node.op if node.domain in ONNX_DOMAINS else (node.domain, node.op)
         function = FUNCTIONS.get(key)
         if function is not None and not (self._in_function and any(isinstance(v, AttributeRef) for v in node.attrs.values())):
-            try:
+            # malformed, or beyond what is followed: nothing is known then
+            with suppress(TooLarge, IndexError, TypeError, ValueError, KeyError, OverflowError):
                 function(self, node)
-            except (TooLarge, IndexError, TypeError, ValueError, KeyError, OverflowError):
-                pass  # malformed or beyond what is followed: nothing is known then
         for t in node._outputs:
             if t._name and id(t) not in self._shapes:
                 self._tell_from_fallback(node, t)

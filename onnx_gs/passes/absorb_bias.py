@@ -34,7 +34,7 @@ class AbsorbBias(NodePass):
         """Absorb the addition."""
         for added, x in (tuple(node._inputs), tuple(node._inputs)[::-1]):
             conv = work.producer(x, "Conv", "ConvTranspose") if isinstance(added, Constant) else None
-            if conv is None or not work.is_private(x) or work.edit.holder.get(id(conv)) is not owner:
+            if conv is None or not isinstance(added, Constant) or not work.is_private(x) or work.edit.holder.get(id(conv)) is not owner:
                 continue
             if len(conv._inputs) > 2 and conv._inputs[2]._name:
                 continue

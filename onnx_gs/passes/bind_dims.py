@@ -13,7 +13,7 @@ from onnx_gs.ir.types import ValueType
 from onnx_gs.passes.base import Entry, Pass, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from onnx_gs.ir import Graph
     from onnx_gs.ir.tensor import Tensor
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class BindDims(Pass):
     """Give symbolic dims their sizes.
 
-    Matches:   every declared dim of one of the names, of inputs, outputs and all values between, bodies included; also an expression in the names, such
+    Matches:   every declared dim of one of the names, of inputs, outputs and all values between, bodies included; also an expression in the names,
+               such
                as ``2*batch + 1``, as exporters write it.
     Rewrites:  the declared sizes. What is computed from them folds afterwards.
     Declines:  nothing.
@@ -54,9 +55,8 @@ class BindDims(Pass):
                 self._bind(t, missing)
         if missing:
             known = sorted({d for t in graph.inputs for d in _names(t)})
-            raise GraphValueError(
-                f"no dim is named {', '.join(map(repr, sorted(missing)))}", fix=f"the inputs have {', '.join(map(repr, known)) if known else 'no symbolic dims'}"
-            )
+            there_is = ", ".join(map(repr, known)) or "no symbolic dims"
+            raise GraphValueError(f"no dim is named {', '.join(map(repr, sorted(missing)))}", fix=f"the inputs have {there_is}")
         for t in graph.inputs:
             report.rewritten.append(Entry(self.name, t.name, "input", f"graph '{graph.name}' > input '{t.name}'", f"shape {list(t.shape or ())}"))
 
@@ -90,7 +90,10 @@ def _names(t: Tensor) -> list[str]:
     return [d for d in t.shape or () if isinstance(d, str)] if isinstance(t, Variable) and t.type == "tensor_type" else []
 
 
-_OPERATORS = {ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b, ast.FloorDiv: lambda a, b: a // b if b else None}
+_OPERATORS: dict[type, Callable[[int, int], int | None]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b if b else None,
+}
 
 
 def _evaluated(text: str, dims: Mapping[str, int]) -> int | None:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx_gs.passes.absorb_bias import AbsorbBias
+from onnx_gs.passes.absorb_scales import AbsorbScales
+from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
+from onnx_gs.passes.bind_dims import BindDims
 from onnx_gs.passes.bound_loop import BoundLoop
 from onnx_gs.passes.buffer_growth import BufferGrowth
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
 from onnx_gs.passes.cleanup import Cleanup
+from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.elide_casts import ElideCasts
+from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
+from onnx_gs.passes.eliminate_casts import EliminateCasts
+from onnx_gs.passes.eliminate_identity import EliminateDropout, EliminateIdentity, EliminateSingleOperand
+from onnx_gs.passes.eliminate_moves import EliminateBroadcasts, EliminateEmptyParts, EliminatePads, EliminateSameShape
+from onnx_gs.passes.eliminate_slices import EliminateSlices
+from onnx_gs.passes.eliminate_transposes import EliminateTransposes
+from onnx_gs.passes.eliminate_views import EliminateViews
 from onnx_gs.passes.equalize_ranks import EqualizeRanks
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
 from onnx_gs.passes.fold_constants import FoldConstants
 from onnx_gs.passes.fold_shapes import FoldShapes
+from onnx_gs.passes.fold_symbolic import FoldShapeValues, FoldTargets
 from onnx_gs.passes.freeze_inputs import FreezeInputs
+from onnx_gs.passes.fuse_affine import FuseBatchNorm, FuseConstants, FuseScale
+from onnx_gs.passes.fuse_gemm import FuseGemm, FusePad
 from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
 from onnx_gs.passes.hoist_common import HoistCommon
 from onnx_gs.passes.hoist_invariants import HoistInvariants
@@ -29,10 +44,18 @@ from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.passes.lower_optional import LowerOptional
 from onnx_gs.passes.lower_scan import LowerScan
 from onnx_gs.passes.lower_sequence import LowerSequence
+from onnx_gs.passes.make_dynamic import MakeDynamic
+from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.normalize_loop import NormalizeLoop
+from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_outer import ShareOuter
+from onnx_gs.passes.share_shapes import ShareShapes
+from onnx_gs.passes.share_subexpressions import ShareSubexpressions
+from onnx_gs.passes.simplify import Simplify
+from onnx_gs.passes.sink_into_ifs import SinkIntoIfs
 from onnx_gs.passes.slice_by_counter import SliceByCounter
+from onnx_gs.passes.slices_to_split import SlicesToSplit
 from onnx_gs.passes.toposort import Toposort
 from onnx_gs.passes.unroll_loop import UnrollLoop
 from onnx_gs.passes.vectorize_loop import VectorizeLoop
@@ -42,16 +65,40 @@ if TYPE_CHECKING:
 
 #: Every pass that can be named in text, such as on the command line.
 PASSES: tuple[type[Pass], ...] = (
+    AbsorbBias,
+    AbsorbScales,
+    AbsorbUnsqueeze,
+    BindDims,
     BoundLoop,
     BufferGrowth,
     CheckCarriedShapes,
     Cleanup,
+    DropUnusedOutputs,
     ElideCasts,
+    EliminateArithmetic,
+    EliminateBroadcasts,
+    EliminateCasts,
+    EliminateDropout,
+    EliminateEmptyParts,
+    EliminateIdentity,
+    EliminatePads,
+    EliminateSameShape,
+    EliminateSingleOperand,
+    EliminateSlices,
+    EliminateTransposes,
+    EliminateViews,
     EqualizeRanks,
     ExpandFunctionOps,
     FoldConstants,
+    FoldShapeValues,
     FoldShapes,
+    FoldTargets,
     FreezeInputs,
+    FuseBatchNorm,
+    FuseConstants,
+    FuseGemm,
+    FusePad,
+    FuseScale,
     GrowToScanOutput,
     HoistCommon,
     HoistInvariants,
@@ -67,10 +114,18 @@ PASSES: tuple[type[Pass], ...] = (
     LowerOptional,
     LowerScan,
     LowerSequence,
+    MakeDynamic,
+    MergeIfs,
     NormalizeIf,
     NormalizeLoop,
+    ShareConstants,
     ShareOuter,
+    ShareShapes,
+    ShareSubexpressions,
+    Simplify,
+    SinkIntoIfs,
     SliceByCounter,
+    SlicesToSplit,
     Toposort,
     UnrollLoop,
     VectorizeLoop,

@@ -104,7 +104,8 @@ class EliminateEmptyParts(NodePass):
 class EliminateBroadcasts(NodePass):
     """Remove an ``Expand`` whose only reader would broadcast to the same shape by itself.
 
-    Matches:   ``ai.onnx::Expand`` read once, by an element-by-element operator that broadcasts, where the other operands already have the result's shape.
+    Matches:   ``ai.onnx::Expand`` read once, by an element-by-element operator that broadcasts, where the other operands already have the result's
+               shape.
     Rewrites:  the operator reads the input of the ``Expand``.
     Declines:  the shape would be another for some size.
     """

@@ -38,11 +38,11 @@ class EliminateSlices(NodePass):
         if parts is None:
             return
         if dims is not None and all(
-            type(step) is int and step == 1 and clamped(start, dims[axis % len(dims)]) == 0 and clamped(end, dims[axis % len(dims)]) == dims[axis % len(dims)]
+            type(step) is int and step == 1 and clamped(start, dims[axis % len(dims)]) == 0 and clamped(end, dims[axis % len(dims)]) == dims[axis %
+            len(dims)]
             for start, end, axis, step in zip(*parts)
-        ):  # fmt: skip
-            if work.bypass(owner, node, x, "it takes everything"):
-                return
+        ) and work.bypass(owner, node, x, "it takes everything"):
+            return
         inner = work.producer(x, "Slice")
         if inner is None or not work.is_private(x) or work.root.opset < 10 or work.edit.holder.get(id(inner)) is not owner or dims is None:
             return

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class EliminateTransposes(NodePass):
     """Remove transposes that leave every element in its place, and make one of two in a row.
 
-    Matches:   ``ai.onnx::Transpose`` whose permutation moves at most dims of size 1 past others without changing the shape; ``Transpose`` of ``Transpose``.
+    Matches:   ``ai.onnx::Transpose`` whose permutation moves at most dims of size 1 past others without changing the shape; ``Transpose`` of
+               ``Transpose``.
     Rewrites:  the node goes; or it reads the input of the first one with the product of both permutations.
     Declines:  nothing.
     """

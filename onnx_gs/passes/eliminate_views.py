@@ -11,7 +11,7 @@ from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.rewriting import NodePass, Work
 
 if TYPE_CHECKING:
-    from onnx_gs.analysis.shape_values import Shape
+    from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph, Node
     from onnx_gs.ir.tensor import Tensor
 
@@ -19,7 +19,9 @@ VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def reshape_target(before: Shape | None, after: Shape | None) -> list[int] | None:
-    """Give the constant target with which ``Reshape`` makes ``after`` of ``before``, with 0 for a dim that stays and at most one -1; None if there is none.
+    """Give the constant target with which ``Reshape`` makes ``after`` of ``before``, with 0 for a dim that stays and at most one -1.
+
+    None where there is no such target.
 
     Example:
         >>> from onnx_gs.analysis.dim_expr import symbol

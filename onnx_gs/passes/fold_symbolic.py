@@ -1,4 +1,4 @@
-"""What shapes decide although some dims are known by name only: values of shape arithmetic, targets of Reshape, Expand and Slice, choices of Where."""
+"""What shapes decide although some dims are known by name only: shape arithmetic, targets of Reshape, Expand and Slice, choices of Where."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from onnx_gs.passes.eliminate_views import reshape_target
 from onnx_gs.passes.rewriting import NodePass, Work, works
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from onnx_gs.analysis.dim_expr import Dim
-    from onnx_gs.analysis.shape_values import Contents
+    from onnx_gs.analysis.shape_arithmetic import Contents
     from onnx_gs.ir import Graph, Node
     from onnx_gs.ir.tensor import Tensor
 
@@ -77,8 +79,10 @@ class FoldTargets(NodePass):
     """Give ``Reshape``, ``Expand`` and ``Slice`` constant targets where the sizes allow it, and decide ``Where`` where shapes do.
 
     Matches:   a computed target that a constant can stand for: in ``Reshape`` 0 for a dim that stays and a single -1; in ``Expand`` 1 for a dim that
-               stays; in ``Slice`` the far end for the size of the axis, and -1 for that size less 1. ``Where`` whose condition is the same throughout.
-    Rewrites:  the node reads the constant; the arithmetic goes when nothing else reads it. ``Where`` goes, as far as the chosen operand has its shape.
+               stays; in ``Slice`` the far end for the size of the axis, and -1 for that size less 1. ``Where`` whose condition is the same
+               throughout.
+    Rewrites:  the node reads the constant; the arithmetic goes when nothing else reads it. ``Where`` goes, as far as the chosen operand has its
+               shape.
     Declines:  the target needs more than one computed dim.
 
     A ``Reshape`` with both a 0 and a -1 does not run where the kept dim is empty; ONNX Runtime says so then.
@@ -145,14 +149,15 @@ def _slice(work: Work, owner: Graph, node: Node) -> None:
             continue
         limit = np.iinfo(dtype.numpy).max
         work.report.rewrote(owner, node, f"{('starts', 'ends')[at - 1]} {values}")
-        node._inputs[at] = work.constant(f"{node._outputs[0].name}_{('starts', 'ends')[at - 1]}", np.array([min(v, limit) for v in values], dtype.numpy))
+        array = np.array([min(v, limit) for v in values], dtype.numpy)
+        node._inputs[at] = work.constant(f"{node._outputs[0].name}_{('starts', 'ends')[at - 1]}", array)
 
 
-def _plain(items: list[object]) -> list[int] | None:
+def _plain(items: Sequence[object]) -> list[int] | None:
     return list(items) if all(type(i) is int for i in items) else None  # type: ignore[arg-type]
 
 
-def _marks(items: list[object], sizes: list[Dim], *, is_end: bool) -> list[int] | None:
+def _marks(items: Sequence[object], sizes: list[Dim], *, is_end: bool) -> list[int] | None:
     """Spell starts or ends without computing: the far end for the size itself, -1 for the size less 1."""
     out: list[int] = []
     for item, size in zip(items, sizes):

@@ -24,7 +24,8 @@ _FLOATS = frozenset({dtypes.FLOAT, dtypes.DOUBLE, dtypes.FLOAT16})
 class FuseBatchNorm(NodePass):
     """Fuse ``BatchNormalization`` into the convolution or ``Gemm`` before it.
 
-    Matches:   ``BatchNormalization`` outside training with constant parameters, of the output of ``Conv``, ``ConvTranspose`` or ``Gemm`` with constant
+    Matches:   ``BatchNormalization`` outside training with constant parameters, of the output of ``Conv``, ``ConvTranspose`` or ``Gemm`` with
+               constant
                weights that nothing else reads.
     Rewrites:  weights and bias take over scale and shift, computed in float64.
     Declines:  weights that others read, or that are computed.
@@ -45,7 +46,8 @@ class FuseBatchNorm(NodePass):
 class FuseScale(NodePass):
     """Fuse multiplication by, and addition of, a constant for each channel into the operator before it.
 
-    Matches:   ``Mul``, ``Div``, ``Add``, ``Sub`` of a constant and the output of ``Conv``, ``ConvTranspose``, ``Gemm`` or ``BatchNormalization`` with constant
+    Matches:   ``Mul``, ``Div``, ``Add``, ``Sub`` of a constant and the output of ``Conv``, ``ConvTranspose``, ``Gemm`` or ``BatchNormalization``
+               with constant
                parameters, which nothing else reads; the constant has one value a channel.
     Rewrites:  the parameters take over scale or shift, computed in float64.
     Declines:  a constant that differs within a channel.
@@ -97,7 +99,9 @@ class FuseConstants(NodePass):
         constant, x = outer
         inner = work.producer(x, node.op)
         found = _constant_operand(inner) if inner is not None else None
-        if inner is None or found is None or not work.is_private(x) or work.edit.holder.get(id(inner)) is not owner or dtypes.of(constant) not in _FLOATS:
+        if inner is None or found is None or not work.is_private(x) or work.edit.holder.get(id(inner)) is not owner:
+            return
+        if dtypes.of(constant) not in _FLOATS:
             return
         first, source = found
         if first.nbytes + constant.nbytes > 1 << 24 or dtypes.of(first) is not dtypes.of(constant):
@@ -122,9 +126,14 @@ def batch_norm(work: Work, node: Node) -> tuple[Array, Array] | None:
         return None
     if not all(isinstance(t, Constant) for t in list(node._inputs)[1:]) or not node.attrs.get("spatial", 1):
         return None
-    scale, bias, mean, var = (np.asarray(t.values).astype(np.float64) for t in list(node._inputs)[1:])  # type: ignore[attr-defined]
+    scale, bias, mean, var = (_values(t).astype(np.float64) for t in list(node._inputs)[1:])
     factor = scale / np.sqrt(var + float(node.attrs.get("epsilon", 1e-5)))
     return (factor, bias - mean * factor) if np.isfinite(factor).all() else None
+
+
+def _values(t: Tensor) -> Array:
+    assert isinstance(t, Constant)
+    return np.asarray(t.values)
 
 
 def _target(work: Work, owner: Graph, x: Tensor) -> Node | None:
@@ -168,16 +177,16 @@ def _scale_and_shift(work: Work, owner: Graph, node: Node, target: Node, scale: 
     work.report.rewrote(owner, node, f"fused into '{target.name or target.op}'")
     x = node._inputs[0] if not isinstance(node._inputs[0], Constant) else node._inputs[1]
     inputs = list(target._inputs)
-    weight: Array = np.asarray(inputs[1].values)  # type: ignore[attr-defined]
+    weight = _values(inputs[1])
     dtype = weight.dtype
     if target.op == "BatchNormalization":
         found = batch_norm(work, target)
         assert found is not None
-        bias = np.asarray(inputs[2].values).astype(np.float64)  # type: ignore[attr-defined]
+        bias = _values(inputs[2]).astype(np.float64)
         inputs[1] = work.constant(inputs[1].name, (weight.astype(np.float64) * scale).astype(dtype))
         inputs[2] = work.constant(inputs[2].name, (bias * scale + shift).astype(dtype))
     else:
-        bias = np.asarray(inputs[2].values).astype(np.float64) if len(inputs) > 2 and inputs[2]._name else np.zeros(len(scale))  # type: ignore[attr-defined]
+        bias = _values(inputs[2]).astype(np.float64) if len(inputs) > 2 and inputs[2]._name else np.zeros(len(scale))
         if not np.all(scale == 1):
             inputs[1] = work.constant(inputs[1].name, (weight.astype(np.float64) * _shaped(target, weight, scale)).astype(dtype))
         new_bias = (bias * scale + shift).astype(dtype)

@@ -62,7 +62,9 @@ class FusePad(NodePass):
         pad = work.producer(x, "Pad")
         if pad is None or not work.is_private(x) or work.edit.holder.get(id(pad)) is not owner:
             return
-        if node.attrs.get("auto_pad", "NOTSET") not in {"NOTSET", b"NOTSET", ""} or pad.attrs.get("mode", "constant") not in {"constant", b"constant"}:
+        if node.attrs.get("auto_pad", "NOTSET") not in {"NOTSET", b"NOTSET", ""}:
+            return
+        if pad.attrs.get("mode", "constant") not in {"constant", b"constant"}:
             return
         rank = work.facts.rank(pad._inputs[0])
         if rank is None or not _fills_with_zero(pad) or (len(pad._inputs) > 3 and pad._inputs[3]._name):

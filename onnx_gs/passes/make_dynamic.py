@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_gs.analysis import dim_expr
 from onnx_gs.analysis.dim_expr import Dim, Expr
-from onnx_gs.analysis.shape_values import Shape, ShapeFacts, public_shape
+from onnx_gs.analysis.shape_values import ShapeFacts, public_shape
 from onnx_gs.errors import EvaluationError, GraphValueError
 from onnx_gs.evaluate import feeds, onnxruntime
 from onnx_gs.evaluate.compare import compare
@@ -23,6 +23,7 @@ from onnx_gs.ops import traits
 from onnx_gs.passes.base import Entry, Pass, Report
 
 if TYPE_CHECKING:
+    from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph
     from onnx_gs.ir.tensor import Tensor
 
@@ -39,10 +40,13 @@ class MakeDynamic(Pass):
     """Make an axis of an input symbolic, with the constants that hold its old size because of it.
 
     Matches:   a fixed axis of a graph input, or the same axis of several.
-    Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of the axis
+    Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of
+               the axis
                meet them; declared shapes.
-    Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give the
-               shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone. The model is
+    Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give
+               the
+               shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone. The
+               model is
                unchanged then.
 
     Args:
@@ -85,7 +89,8 @@ class MakeDynamic(Pass):
         graph._record = changed._record
         for node, what in done:
             report.rewritten.append(Entry(self.name, node.name or node.op, node.op, f"graph '{graph.name}' > node '{node.name}' ({node.op})", what))
-        report.rewritten.append(Entry(self.name, self.input, "input", f"graph '{graph.name}' > input '{self.input}'", f"axis {self.axis} is '{self.symbol}'"))
+        where = f"graph '{graph.name}' > input '{self.input}'"
+        report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
 
 
 class _Facts(ShapeFacts):
@@ -193,7 +198,7 @@ class _Rewriter:
         """Find the dim of a reshaped tensor that the elements of the axis, ``inner`` apart, fall into."""
         fitting = []
         for i, d in enumerate(out):
-            stride = math.prod(out[i + 1 :])  # type: ignore[arg-type]
+            stride = math.prod(out[i + 1 :])
             if stride <= inner and stride * d >= inner * self.old and inner % stride == 0 and d % self.old == 0:  # type: ignore[operator]
                 fitting.append(i)
         if not fitting:
@@ -205,7 +210,7 @@ class _Rewriter:
         found = self._shapes(node)
         if found is None or not isinstance(node._inputs[1], Constant):
             return
-        now, was, out = found
+        now, was, _ = found
         target = [int(v) for v in node._inputs[1].values.ravel()]
         shift = len(target) - len(now)
         new = [1 if i >= shift and self._depends(now[i - shift]) and t == was[i - shift] else t for i, t in enumerate(target)]
@@ -298,7 +303,7 @@ class _Rewriter:
         elif node.is_onnx and node.op == "Transpose" and out is not None:
             perm = [int(p) for p in node.attrs.get("perm", range(len(out))[::-1])]
             self._mend(node._inputs[0], perm[axis], want, node)
-        elif node.is_onnx and node.op == "Unsqueeze" and (axes := self.facts.integers(node._inputs[1]) if len(node._inputs) > 1 else None) is not None:
+        elif node.is_onnx and node.op == "Unsqueeze" and len(node._inputs) > 1 and (axes := self.facts.integers(node._inputs[1])) is not None:
             rank = len(out or ())
             added = {a % rank for a in axes}
             if axis in added:
@@ -382,7 +387,7 @@ class _Rewriter:
             shape = None if isinstance(t, Constant) else self.facts.shape(t)
             if isinstance(t, Variable) and shape is not None and t.type == "tensor_type" and any(map(self._depends, shape)):
                 t.shape = public_shape(shape)
-            elif isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None and t._inputs and not self.facts.root.inputs == [t]:
+            elif isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None and t._inputs:
                 known = public_shape(shape)
                 if known is not None and len(known) == len(t.shape) and any(k is None for k in known):
                     t.shape = [k if isinstance(k, int) else None if isinstance(d, int) else d for k, d in zip(known, t.shape)]
@@ -408,7 +413,7 @@ def _prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str
                 raise Unproved(f"with the old size output '{name}' differs: {difference}")
         second = {k: v if k in names else first[k] for k, v in second.items()}
         other = session.run(second)
-        both = {k: np.concatenate([first[k], second[k]], axis=axis) if k in names else v for k, v in first.items()}
+        both = {k: np.concatenate([v, second[k]], axis=axis) if k in names else v for k, v in first.items()}
         doubled = changed.run(both)
     except EvaluationError as error:
         raise Unproved(f"it does not run: {error.what}") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from onnx_gs.ir import edit as ir_edit
-from onnx_gs.ir import scopes
+from onnx_gs.ir import edit as ir_edit, scopes
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.rewriting import Work, works
 
@@ -20,7 +19,8 @@ _BRANCHES = ("then_branch", "else_branch")
 class MergeIfs(Pass):
     """Join conditionals on the same condition, and turn the branches around where the condition is a negation.
 
-    Matches:   two ``If`` of one graph on the same tensor, where all that the second one's branches capture is there before the first; an ``If`` on ``Not``.
+    Matches:   two ``If`` of one graph on the same tensor, where all that the second one's branches capture is there before the first; an ``If`` on
+               ``Not``.
     Rewrites:  the first one gets the nodes and outputs of the second; the ``If`` on a negation reads what is negated, its branches exchanged.
     Declines:  the second one needs what is computed after the first.
     """

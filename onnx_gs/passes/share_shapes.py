@@ -14,7 +14,8 @@ from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.rewriting import Work, works
 
 if TYPE_CHECKING:
-    from onnx_gs.analysis.shape_values import Contents, Shape
+    from onnx_gs.analysis.shape_arithmetic import Contents
+    from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph, Node
     from onnx_gs.ir.tensor import Tensor
 
@@ -122,7 +123,7 @@ def _as_gather(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen
     """Take dims that are not in a row from a shape that is computed anyway."""
     for shape, t in seen.whole.items():
         if all(item in shape for item in held.items):
-            at = np.array([shape.index(item) for item in held.items], np.int64).reshape(held.shape)  # type: ignore[arg-type]
+            at = np.array([shape.index(item) for item in held.items], np.int64).reshape(held.shape)
             work.report.rewrote(owner, node, f"dims of '{t._inputs[0]._inputs[0].name}'")
             node.op, node.domain, node.attrs = "Gather", None, {"axis": 0}
             node.inputs = [t, work.constant(f"{node._outputs[0].name}_indices", at)]

@@ -22,7 +22,8 @@ _BRANCHES = ("then_branch", "else_branch")
 class SinkIntoIfs(NodePass):
     """Let the branches of an ``If`` unsqueeze what they return, where that costs no node.
 
-    Matches:   ``Unsqueeze`` with constant axes, counted from the front, of an output of an ``If`` that nothing else reads, where each branch returns it from
+    Matches:   ``Unsqueeze`` with constant axes, counted from the front, of an output of an ``If`` that nothing else reads, where each branch returns
+               it from
                an ``Identity`` or from another such ``Unsqueeze``.
     Rewrites:  these two become the one ``Unsqueeze``; the one behind the ``If`` goes.
     Declines:  another operator gives the output in one of the branches.
@@ -41,10 +42,12 @@ class SinkIntoIfs(NodePass):
         at = next(i for i, t in enumerate(choice._outputs) if t is x)
         plans: list[tuple[Graph, Node, Tensor, list[int]]] = []
         for branch in _BRANCHES:
-            body = choice.attrs[branch]
+            body: Graph = choice.attrs[branch]
             returned = body.outputs[at]
             producer = work.producer(returned, "Identity", "Unsqueeze")
-            if producer is None or returned._outputs or work.edit.holder.get(id(producer)) is not body or sum(t is returned for t in body.outputs) != 1:
+            if producer is None or returned._outputs or work.edit.holder.get(id(producer)) is not body:
+                return
+            if sum(t is returned for t in body.outputs) != 1:
                 return
             first = [] if producer.op == "Identity" else _axes(producer)
             if first is None:
