@@ -69,6 +69,9 @@ _HOMES: dict[str, str | None] = {
     **dict.fromkeys(("debug", "io", "ir", "logger", "passes", "trt"), None),
 }  # fmt: skip
 
+#: Subpackages of the scripts' library that scripts reach as attributes and that this package does not have itself.
+_SUBPACKAGES = frozenset({"exporters", "graph_pattern", "importers", "util"})
+
 __all__ = [
     "Constant",
     "EvaluationError",
@@ -113,6 +116,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
+    if name in _SUBPACKAGES:
+        return importlib.import_module("onnx_gs.compat").subpackage(name)
     if name not in _HOMES:
         raise AttributeError(f"module 'onnx_gs' has no attribute '{name}'")
     home = _HOMES[name]

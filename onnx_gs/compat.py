@@ -6,6 +6,7 @@ giving this package's classes. ``install()`` does the same inside a running prog
 
 from __future__ import annotations
 
+import functools
 import runpy
 import sys
 import types
@@ -163,6 +164,14 @@ def install() -> types.ModuleType:
         >>> sys.modules["onnx_graphsurgeon.ir.tensor"].Variable is onnx_gs.Variable
         True
     """
+    made = _made()
+    sys.modules.update(made)
+    return made[NAME]
+
+
+@functools.cache
+def _made() -> dict[str, types.ModuleType]:
+    """Make the modules of the scripts' library, by full name, linked to each other."""
     made: dict[str, types.ModuleType] = {}
     for path, names in _modules().items():
         full = f"{NAME}.{path}" if path else NAME
@@ -174,8 +183,12 @@ def install() -> types.ModuleType:
         parent, _, name = full.rpartition(".")
         if parent:
             setattr(made[parent], name, module)
-    sys.modules.update(made)
-    return made[NAME]
+    return made
+
+
+def subpackage(name: str) -> types.ModuleType:
+    """Give a subpackage of the scripts' library, such as ``util``: what ``gs.util`` means after ``import onnx_gs as gs``."""
+    return _made()[f"{NAME}.{name}"]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -60,3 +60,10 @@ def test_public_things_are_documented(name):
     documented = getattr(onnx_gs, name).__doc__
     assert documented
     assert documented.strip()
+
+
+def test_subpackages_that_scripts_reach_as_attributes():
+    assert onnx_gs.util.misc.volume((2, 3)) == 6
+    assert onnx_gs.importers.onnx_importer.import_onnx is onnx_gs.import_onnx
+    assert onnx_gs.exporters.onnx_exporter.export_onnx is onnx_gs.export_onnx
+    assert onnx_gs.graph_pattern.GraphPattern is onnx_gs.GraphPattern
