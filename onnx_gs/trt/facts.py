@@ -32,12 +32,13 @@ class ModelFacts:
         self.graph = graph
         self.index = NodeIndex(graph)
         self._shapes: dict[int, ShapeFacts] = {}
-        self._constant: set[int] = set()
+        self._constant: dict[int, bool] = {}
         self._live: set[int] | None = None
         self.input_ids = {id(t): t for t in graph.inputs if not isinstance(t, Constant)}
         self.formal: dict[int, list[Tensor]] = {}
         for place in self.index.all:
-            self._note(place)
+            if place.node._attrs and place.node.has_body:
+                self._note(place.node)
 
     def shapes(self, place: Place) -> ShapeFacts:
         """Give the shape facts of the model, or of the local function that a node stands in."""
@@ -53,19 +54,12 @@ class ModelFacts:
             self._shapes[id(self.graph)] = ShapeFacts(self.graph)
         return self._shapes[id(self.graph)]
 
-    def _note(self, place: Place) -> None:
-        node = place.node
-        has_body = bool(node._attrs) and node.has_body
-        stands_alone = node.op == "Constant" and node.is_onnx
-        if stands_alone or (not has_body and node.inputs and self._all_constant(node) and traits.never_folds(node) is None):
-            self._constant.update(id(t) for t in node.outputs)
-        for _, body in node.bodies() if has_body else ():
+    def _note(self, node: Node) -> None:
+        """Note what enters the bodies of a node."""
+        for _, body in node.bodies():
             for formal, outer in zip(body.inputs, _entering(node, body)):
                 if outer is not None:
                     self.formal.setdefault(id(formal), []).append(outer)
-
-    def _all_constant(self, node: Node) -> bool:
-        return not any(tensor._name and not self.is_constant(tensor) for tensor in node.inputs)
 
     def unusual(self) -> set[str]:
         """Give the element types in the model beyond those that stand anywhere in a network, and ``"rank"`` where a tensor has many dims."""
@@ -88,7 +82,46 @@ class ModelFacts:
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Say whether a tensor depends on constants only."""
-        return isinstance(tensor, Constant) or id(tensor) in self._constant
+        if isinstance(tensor, Constant):
+            return True
+        if id(tensor) not in self._constant:
+            self._decide(tensor)
+        return self._constant[id(tensor)]
+
+    def _decide(self, tensor: Tensor) -> None:
+        """Find out whether a tensor is constant, and all that it depends on."""
+        known = self._constant
+        pending, waiting = [tensor], {id(tensor)}
+        while pending:
+            current = pending[-1]
+            verdict = self._verdict(current, waiting)
+            if isinstance(verdict, bool):
+                known[id(current)] = verdict
+                waiting.discard(id(current))
+                pending.pop()
+            else:
+                pending.append(verdict)
+                waiting.add(id(verdict))
+
+    def _verdict(self, tensor: Tensor, waiting: set[int]) -> bool | Tensor:
+        """Say whether a tensor is constant, or give one that must be decided before."""
+        if len(tensor.inputs) != 1:
+            return False
+        node = tensor.inputs[0]
+        if node.op == "Constant" and node.is_onnx:
+            return True
+        if not node.inputs or (node._attrs and node.has_body) or traits.never_folds(node) is not None:
+            return False
+        undecided: Tensor | None = None
+        for read in node.inputs:
+            if not read.name or isinstance(read, Constant):
+                continue
+            verdict = self._constant.get(id(read))
+            if verdict is False or id(read) in waiting:  # a cycle is no constant
+                return False
+            if verdict is None:
+                undecided = read
+        return True if undecided is None else undecided
 
     def is_weight(self, tensor: Tensor) -> bool:
         """Say whether a tensor is an initializer or what a Constant node gives."""
