@@ -39,20 +39,20 @@ class Twins:
         self.share = share
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """Give the twin of a tensor, made when it is first asked for."""
-        twin = self.made.get(id(tensor))
-        if twin is None:
-            twin = self._new(tensor)
-            self.made[id(tensor)] = twin
-            self._kept.append(tensor)
-        return twin
+        """Give the twin of a tensor."""
+        return self.made.get(id(tensor)) or self.add(tensor)
 
-    def _new(self, tensor: Tensor) -> Tensor:
-        if id(tensor) in self.local or not tensor._name:
-            return tensor.copy()
-        if not isinstance(tensor, Constant) and tensor._name in self.outer:
-            return self.outer[tensor._name]
-        return tensor if self.share else tensor.copy()
+    def add(self, tensor: Tensor) -> Tensor:
+        """Make the twin of a tensor that has none yet."""
+        name = tensor._name
+        if name and (self.share or self.outer) and id(tensor) not in self.local:
+            given = None if isinstance(tensor, Constant) else self.outer.get(name)
+            twin = given if given is not None else tensor if self.share else tensor.copy()
+        else:
+            twin = tensor.copy()
+        self.made[id(tensor)] = twin
+        self._kept.append(tensor)
+        return twin
 
 
 def local_ids(graph: Graph) -> set[int]:
@@ -67,7 +67,7 @@ def local_ids(graph: Graph) -> set[int]:
 
 def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: Twins | None = None) -> G:
     """Copy a graph with its bodies; see ``Graph.copy``."""
-    twins = twins or Twins(tensor_map, local_ids(graph))
+    twins = twins or Twins(tensor_map, local_ids(graph) if tensor_map else set())
     new: G = object.__new__(type(graph))
     new.__dict__.update(graph.__dict__)
     new.__dict__.pop("_used_names", None)
@@ -87,7 +87,7 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
 
 def _copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
     copies: list[Node] = []
-    get = twins.made.get
+    get, add = twins.made.get, twins.add
     append = list.append
     for node in graph.nodes:
         new = node._twin()
@@ -102,12 +102,12 @@ def _copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
             new.__dict__.update(extra)
         inputs = new._inputs
         for t in node._inputs:
-            twin = get(id(t)) or twins(t)
+            twin = get(id(t)) or add(t)
             append(inputs, twin)
             append(twin._outputs, new)
         outputs = new._outputs
         for t in node._outputs:
-            twin = get(id(t)) or twins(t)
+            twin = get(id(t)) or add(t)
             append(outputs, twin)
             append(twin._inputs, new)
         copies.append(new)

@@ -57,12 +57,15 @@ def _names_are_unique(graph: Graph) -> bool:
     nodes = graph.nodes
     if any(node._attrs and node.has_body for node in nodes):
         return False
-    lists = [node._inputs for node in nodes]
-    lists += [node._outputs for node in nodes]
-    tensors = [*chain.from_iterable(lists), *graph.inputs, *graph.outputs]
-    objects, names = len(set(map(id, tensors))), set(map(attrgetter("_name"), tensors))
+    made = [*chain.from_iterable([node._outputs for node in nodes])]
+    ids = set(map(id, made))
+    read = chain(chain.from_iterable([node._inputs for node in nodes]), graph.inputs, graph.outputs)
+    given = {id(t): t for t in read if id(t) not in ids}
+    names = set(map(attrgetter("_name"), made))
+    names.update(map(attrgetter("_name"), given.values()))
+    objects = len(ids) + len(given)
     if "" in names:
-        objects -= len({id(t) for t in tensors if not t._name})
+        objects -= len({id(t) for t in chain(made, given.values()) if not t._name})
         names.discard("")
     return len(names) == objects
 

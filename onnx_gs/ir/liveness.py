@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import scopes, walk
@@ -85,17 +86,18 @@ def detach(nodes: list[Node]) -> None:
         gone[id(node)] = node
         for body in walk.nested(node) if node._attrs else ():
             gone.update((id(inner), inner) for inner in body.nodes)
-    touched: dict[int, Tensor] = {}
+    read: dict[int, Tensor] = {}
+    made: dict[int, Tensor] = {}
     for node in gone.values():
         for t in node._inputs:
-            touched[id(t)] = t
+            read[id(t)] = t
         for t in node._outputs:
-            touched[id(t)] = t
-    for t in touched.values():
-        for links in (t._inputs, t._outputs):
-            if links:
-                kept = [n for n in links if id(n) not in gone]
-                list.__setitem__(links, slice(None), kept)
+            made[id(t)] = t
+    for links in chain([t._outputs for t in read.values()], [t._inputs for t in made.values()]):
+        if len(links) == 1 and id(links[0]) in gone:  # the common case
+            list.clear(links)
+        elif links:
+            list.__setitem__(links, slice(None), [n for n in links if id(n) not in gone])
     for node in gone.values():
         list.clear(node._inputs)
         list.clear(node._outputs)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Domains that mean ONNX's own operators.
 ONNX_DOMAINS = frozenset({None, "", "ai.onnx"})
 
+_new: Any = object.__new__
+_new_list: Any = SynchronizedList.__new__
+
 
 class Node:
     """An operator applied to tensors.
@@ -205,15 +208,22 @@ class Node:
 
     def _twin(self) -> Node:
         """Copy everything but the links; bodies are shared until the caller replaces them."""
-        new: Node = object.__new__(type(self))
-        new.op, new.name, new.domain = self.op, self.name, self.domain
+        new = _new(type(self))  # slot by slot: copies of whole graphs spend their time here
+        new.op = self.op
+        new.name = self.name
+        new.domain = self.domain
         attrs = self._attrs
         new._attrs = None if attrs is None else OrderedDict(attrs)
         new._source = self._source
-        new._facts = None if self._facts is None else {k: dict(v) if isinstance(v, dict) else v for k, v in self._facts.items()}
-        new._inputs = linked(new, "inputs")
-        new._outputs = linked(new, "outputs")
-        return new
+        facts = self._facts
+        new._facts = None if facts is None else {k: dict(v) if isinstance(v, dict) else v for k, v in facts.items()}
+        links = new._inputs = _new_list(SynchronizedList)
+        links.parent_obj = new
+        links.field_name = "inputs"
+        links = new._outputs = _new_list(SynchronizedList)
+        links.parent_obj = new
+        links.field_name = "outputs"
+        return new  # type: ignore[no-any-return]
 
     def __copy__(self) -> Node:
         """Give the node with fresh, otherwise unlinked copies of its tensors."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import scopes, walk
 from onnx_gs.ir.show import node_label
+from onnx_gs.ir.tensor import Constant
 
 if TYPE_CHECKING:
     from onnx_gs.ir.function import Function
@@ -16,25 +18,29 @@ if TYPE_CHECKING:
     from onnx_gs.ir.tensor import Tensor
 
 
-def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) -> None:
+def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) -> set[int]:
     """Put a graph's own nodes in order: a sorted graph keeps its order, else the earliest ready node in the old order comes first.
 
     Args:
         graph: sorted in place; ``graph.nodes`` becomes a new list when the order changes.
         captured: what nodes' bodies capture, by node id; computed when left out.
 
+    Returns:
+        The ids of the tensors that the nodes make.
+
     Raises:
-        GraphError: the nodes form a cycle, or an input of a node is produced by a node that is not in the graph.
+        GraphError: the nodes form a cycle.
     """
     nodes = graph.nodes
     captured = scopes.all_captures(graph) if captured is None else captured
+    made = set(map(id, chain.from_iterable([node._outputs for node in nodes])))
+    if _is_sorted(nodes, set(made), captured):
+        return made
     made_at: dict[int, int] = {}
     for index, node in enumerate(nodes):
         for t in node._outputs:
             if t._name:
                 made_at[id(t)] = index
-    if _is_sorted(nodes, made_at, captured):
-        return
     waiting = [0] * len(nodes)
     readers: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):
@@ -57,18 +63,17 @@ def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
     if len(order) != len(nodes):
         raise _cycle(graph, waiting, readers)
     graph.nodes = order
+    return made
 
 
-def _is_sorted(nodes: list[Node], made_at: dict[int, int], captured: dict[int, list[Tensor]]) -> bool:
-    get = made_at.get
-    for index, node in enumerate(nodes):
-        for t in node._inputs:
-            if get(id(t), -1) >= index:
-                return False
-        if node._attrs:
-            for t in captured.get(id(node), ()):
-                if get(id(t), -1) >= index:
-                    return False
+def _is_sorted(nodes: list[Node], unmade: set[int], captured: dict[int, list[Tensor]]) -> bool:
+    """Say whether no node reads what it or a later one makes; most graphs are sorted, so this asks whole lists at a time."""
+    for node in nodes:
+        if not unmade.isdisjoint(map(id, node._inputs)) and any(id(t) in unmade and t._name for t in node._inputs):
+            return False
+        if node._attrs and any(id(t) in unmade for t in captured.get(id(node), ())):
+            return False
+        unmade.difference_update(map(id, node._outputs))
     return True
 
 
@@ -87,22 +92,32 @@ def _cycle(graph: Graph, waiting: list[int], readers: list[list[int]]) -> GraphE
     return GraphError(f"the nodes form a cycle: {shown}", where=f"graph '{graph.name}'", fix="break one of these edges; a graph has no cycles")
 
 
-def check_producers(graph: Graph) -> None:
+def check_producers(graph: Graph, made: set[int]) -> None:
     """Raise where a node reads a tensor whose producer is in none of the graphs around it.
+
+    Args:
+        graph: the model's graph.
+        made: ids of tensors that are made in the graph or its bodies, and need not be looked at.
 
     Raises:
         GraphError: naming the tensor, its reader and its producer.
     """
+    strays = {id(t): t for t in chain.from_iterable([node._inputs for node in graph.nodes]) if id(t) not in made}
+    # What is stored needs no producer, and most constants have no list of them yet.
+    produced = [t for t in strays.values() if not isinstance(t, Constant) and t._inputs]
+    if not produced:
+        return
     present = {id(node) for g in walk.graphs(graph) for node in g.nodes}
-    for index, node in enumerate(graph.nodes):
-        for t in node._inputs:
-            for producer in t._inputs:
-                if id(producer) not in present:
-                    raise GraphError(
-                        f"tensor '{t.name}' is produced by node '{producer.name}' ({producer.op}), which is not in the graph",
-                        where=f"graph '{graph.name}' > {node_label(graph, node, index)}",
-                        fix="add the producer to graph.nodes, or clear the tensor's inputs",
-                    )
+    for t in produced:
+        for producer in t._inputs:
+            if id(producer) in present:
+                continue
+            index, reader = next((k, n) for k, n in enumerate(graph.nodes) if any(read is t for read in n._inputs))
+            raise GraphError(
+                f"tensor '{t.name}' is produced by node '{producer.name}' ({producer.op}), which is not in the graph",
+                where=f"graph '{graph.name}' > {node_label(graph, reader, index)}",
+                fix="add the producer to graph.nodes, or clear the tensor's inputs",
+            )
 
 
 def sort_functions(functions: list[Function]) -> None:

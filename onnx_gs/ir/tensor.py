@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _UNREAD: Any = object()  # a field that is still in the source message
 _SHAPE_NOT_GIVEN: Any = object()
+_new: Any = object.__new__
+_new_list: Any = SynchronizedList.__new__
 
 
 class Tensor:
@@ -186,19 +188,11 @@ class Tensor:
 
     def copy(self) -> Tensor:
         """Give a tensor of the same name and contents without links."""
-        new: Tensor = object.__new__(type(self))
-        new._start(self._name)
-        new._source = self._source
-        self._copy_kind(new)
-        if self.__dict__:
-            new.__dict__.update(self.__dict__)
-        return new
-
-    def _copy_kind(self, new: Any) -> None:
-        """Copy the slots that only this kind of tensor uses."""
         raise NotImplementedError
 
-    __copy__ = copy
+    def __copy__(self) -> Tensor:
+        """Give ``copy()``."""
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Copy the tensor and its array, without links."""
@@ -241,6 +235,9 @@ class Tensor:
     _type: Any
     _values: Any
     _source: Any
+
+
+_stored_values = vars(Tensor)["_values"].__get__  # the slot alone, without making what is not there
 
 
 def _shown(shape: Any) -> Any:
@@ -298,10 +295,25 @@ class Variable(Tensor):
         """Make a variable with an empty name, which stands for an omitted optional input or output."""
         return Variable("")
 
-    def _copy_kind(self, new: Any) -> None:
-        new._dtype, new._type = self._dtype, self._type
+    def copy(self) -> Variable:
+        """Give a variable of the same name, type and notes without links."""
+        new: Variable = _new(type(self))  # slot by slot: copies of whole graphs spend their time here
+        new._name = self._name
+        new._source = self._source
+        new._dtype = self._dtype
+        new._type = self._type
         shape = self._shape
         new._shape = list(shape) if isinstance(shape, list) else shape
+        links = new._inputs = _new_list(SynchronizedList)
+        links.parent_obj = new
+        links.field_name = "inputs"
+        links = new._outputs = _new_list(SynchronizedList)
+        links.parent_obj = new
+        links.field_name = "outputs"
+        extra = self.__dict__
+        if extra:
+            new.__dict__.update(extra)
+        return new
 
     def _read(self) -> None:
         found = source.codec().value_type(self._source)
@@ -427,8 +439,22 @@ class Constant(Tensor):
         if exported is not None:
             self._export_dtype = exported
 
-    def _copy_kind(self, new: Any) -> None:
-        new._values = self._values
+    def copy(self) -> Constant:
+        """Give a constant of the same name, values and notes without links; lazy values are shared unread."""
+        new: Constant = _new(type(self))
+        new._name = self._name
+        new._source = self._source
+        try:  # noqa: SIM105 - contextlib.suppress would take longer than the rest
+            new._values = _stored_values(self)
+        except AttributeError:  # an import that nobody touched: both make their lazy values of the source when they are asked
+            pass
+        links = new._outputs = _new_list(SynchronizedList)
+        links.parent_obj = new
+        links.field_name = "outputs"
+        extra = self.__dict__
+        if extra:
+            new.__dict__.update(extra)
+        return new
 
     @property
     def values(self) -> np.ndarray[Any, Any]:

@@ -31,9 +31,10 @@ def toposort(graph: Graph, *, recurse_subgraphs: bool = True, recurse_functions:
         roots = [graph, *graph.functions] if recurse_functions else [graph]
         for root in roots:
             captured = scopes.all_captures(root)
-            for g in walk.graphs(root) if recurse_subgraphs else (root,):
-                order.sort_nodes(g, captured)
-            order.check_producers(root)
+            made = order.sort_nodes(root, captured)
+            for body in list(walk.graphs(root))[1:] if recurse_subgraphs else ():
+                made |= order.sort_nodes(body, captured)
+            order.check_producers(root, made)
     if mode in {"full", "functions"}:
         order.sort_functions(graph.functions)
 
