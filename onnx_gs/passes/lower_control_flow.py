@@ -189,7 +189,8 @@ def _measure(graph: Graph) -> tuple[tuple[int, ...], int, int]:
         tallest = 0
         for node in g.nodes:
             if node.has_body:
-                own = 2 * (1 + max((height.get(id(b), 0) for b in walk.bodies(node)), default=0)) + (node.op == "Scan")
+                # A Scan stands above the one or two loops that it becomes.
+                own = max((height.get(id(b), 0) for b in walk.bodies(node)), default=0) + (3 if node.op == "Scan" else 1)
                 tallest = max(tallest, own)
                 counts[own] = counts.get(own, 0) + 1
                 if node.op == "Loop":
