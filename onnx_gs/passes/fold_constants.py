@@ -220,6 +220,7 @@ class _Sweep:
         self.evaluation = Evaluation(folder.root, self._fails, self._done)  # a body has the opset of the model
         self.dims = KnownDims(self._array)
         self.returned = {id(t) for t in graph.outputs}
+        self.formal = {id(t) for t in graph.inputs}
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
@@ -231,7 +232,7 @@ class _Sweep:
         options, graph = self.options, self.graph
         if options.fold_shapes:
             for node in graph.nodes:
-                if node.op == "Constant" and node.is_onnx and node._outputs:
+                if node.op == "Constant" and node.is_onnx and node._outputs and id(node._outputs[0]) not in self.formal:
                     lower(node)
             elide_casts(graph, options.report, self.folder.root, self.holder)
         done: list[Node] = []
@@ -293,8 +294,8 @@ class _Sweep:
 
     def _visit(self, node: Node) -> None:
         outputs = node._outputs
-        if not outputs:
-            return
+        if not outputs or (self.formal and any(id(t) in self.formal for t in outputs)):
+            return  # what feeds an input of the graph is cut off, and the input stays one
         if node.op == "Constant" and node.is_onnx:
             if not lower(node) and not any(isinstance(v, AttributeRef) for v in node.attrs.values()):
                 LOGGER.warning("Constant node '%s' stays: its attributes are none of the forms that the specification has", node.name)

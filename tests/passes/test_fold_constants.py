@@ -82,6 +82,17 @@ def test_constants_that_are_inputs_fold():
     assert isinstance(graph.fold_constants().outputs[0], gs.Constant)
 
 
+def test_inputs_that_nodes_feed_stay_inputs():
+    h, k, y = gs.Variable("h", np.float32, (2,)), gs.Variable("k", np.float32, ()), gs.Variable("y", np.float32, (2,))
+    nodes = [
+        gs.Node("Neg", inputs=[constant("a", [1, 2])], outputs=[h]), gs.Node("Constant", attrs={"value_float": 1.0}, outputs=[k]),
+        gs.Node("Mul", inputs=[h, k], outputs=[y]),
+    ]  # fmt: skip
+    graph = graph_of(nodes, [h, k], [y]).fold_constants().cleanup()
+    assert [type(t) for t in graph.inputs] == [gs.Variable, gs.Variable]
+    assert ops(graph) == ["Mul"]
+
+
 def test_lazy_constants_that_nothing_folds_stay_unread():
     x = oh.make_tensor_value_info("x", 1, [3])
     weights = [onnx.numpy_helper.from_array(np.ones(3, np.float32), f"w{k}") for k in range(3)]
