@@ -117,6 +117,9 @@ class _Diff:
         self.weights = _Weights(before, after, tolerance)
         self._hashed: tuple[set[bytes], set[bytes]] = (set(), set())  # hashes of computed tensors of each model
         self._computed: dict[int, bytes] = {}  # tensors with equal hashes have equal values, whichever equal nodes were paired
+        self._sure: set[int] = set()  # nodes of before that were not paired with just one of several that are equal
+        self._gone: set[Any] = set()
+        self._new: set[int] = set()
         self._owns: dict[int, bytes] = {}
         self._told: set[tuple[int, int]] = set()  # weights that were told about: one change a weight, however many nodes read it
 
@@ -191,17 +194,18 @@ class _Diff:
             self.note("removed", "node", self.places[0].node(a, node), nodes=(node, None))
         for node in added:
             self.note("added", "node", self.places[1].node(b, node), nodes=(None, node))
-        new = {id(n) for n in added}
-        gone: set[Any] = {id(n) for n in removed} | {self._computed.get(id(t), b"") for n in removed for t in n._outputs}
+        self._new.update(id(n) for n in added)
+        self._gone.update(id(n) for n in removed)
+        self._gone.update(self._computed.get(id(t), b"") for n in removed for t in n._outputs)
         for x, y in pairs:
-            self._pair(a, x, y, gone, new)
+            self._pair(a, x, y)
         for at, (t, u) in enumerate(zip(a.outputs, b.outputs)):
-            if not self._same_tensor(t, u) and not self._implied(t, u, gone, new):
+            if not self._same_tensor(t, u) and not self._implied(t, u):
                 self.note("changed", "input", f"{self.places[0].graph(a)} > output {at}", f"'{t.name}' now comes from elsewhere ('{u.name}')")
 
-    def _implied(self, t: Tensor, u: Tensor, gone: set[Any], new: set[int]) -> bool:
+    def _implied(self, t: Tensor, u: Tensor) -> bool:
         """Say whether two tensors differ only by removed or added nodes, which are told about as such."""
-        if any(id(n) in new for n in u._inputs):
+        if any(id(n) in self._new for n in u._inputs):
             return True
         sources: dict[int, Tensor] = {}
         pending = [t]
@@ -209,8 +213,8 @@ class _Diff:
             x = pending.pop()
             if id(x) not in sources:
                 sources[id(x)] = x
-                equal = self._computed.get(id(x)) in gone  # of several nodes that compute the same, any may be told to be the one removed
-                pending.extend(i for n in x._inputs if equal or id(n) in gone for i in n._inputs if i._name)
+                equal = self._computed.get(id(x)) in self._gone  # of several nodes that compute the same, any may be told to be the one removed
+                pending.extend(i for n in x._inputs if equal or id(n) in self._gone for i in n._inputs if i._name)
         sources.pop(id(t))
         return any(self._same_tensor(x, u) for x in sources.values())
 
@@ -218,14 +222,16 @@ class _Diff:
         free_a, free_b = {id(n): n for n in a.nodes}, {id(n): n for n in b.nodes}
         matched: dict[int, Node] = {}
 
-        def pair(x: Node, y: Node) -> None:
+        def pair(x: Node, y: Node, *, sure: bool = True) -> None:
             matched[id(x)] = y
+            if sure:
+                self._sure.add(id(x))
             free_a.pop(id(x))
             free_b.pop(id(y))
             for t, u in zip(x._outputs, y._outputs):
                 self.tensors[id(t)] = u
 
-        def pair_equal(key: Callable[[Node, int], Any], *, unique: bool = False, balanced: bool = False) -> None:
+        def pair_equal(key: Callable[[Node, int], Any], *, unique: bool = False, balanced: bool = False, named: bool = False) -> None:
             """Pair free nodes of equal keys, in order; a key of None has no partner."""
             sides: tuple[dict[Any, list[Node]], dict[Any, list[Node]]] = (defaultdict(list), defaultdict(list))
             for side, free in enumerate((free_a, free_b)):
@@ -236,12 +242,12 @@ class _Diff:
                 others = sides[1].get(found, [])
                 if (not unique or len(nodes) == len(others) == 1) and (not balanced or len(nodes) == len(others)):
                     for x, y in zip(nodes, others):
-                        pair(x, y)
+                        pair(x, y, sure=named or len(nodes) == len(others) == 1)
 
         forward = (self._hashes(a, 0), self._hashes(b, 1))
         # Of several nodes that compute the same, those of one name belong together, else those whose results go to the same places, else those of
         # equal notes and types. Where one model has more of them than the other, their neighbors have to tell which is new.
-        pair_equal(lambda n, side: (forward[side][id(n)], n.name, _types_of(n)))
+        pair_equal(lambda n, side: (forward[side][id(n)], n.name, _types_of(n)), named=True)
         if free_a and free_b:
             context = (_contexts(a), _contexts(b))
             pair_equal(lambda n, side: (forward[side][id(n)], context[side][id(n)], _notes(n), _types_of(n)))
@@ -262,8 +268,9 @@ class _Diff:
         disagree = sum(bool(n.name) and n.name != matched[id(n)].name for n in a.nodes if id(n) in matched)
         trusted = kept > len(a.nodes) // 2 and disagree <= len(matched) // 4
 
-        def spread() -> None:
-            self._spread(a, b, matched, free_a, free_b, pair, context)
+        def spread(*, sure: bool = True) -> None:
+            anchors = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched and (not sure or id(n) in self._sure)]
+            self._spread(a, b, anchors, free_a, free_b, pair, context)
 
         if trusted:
             pair_equal(lambda n, _: (n.name, n.op, n.domain or "") if n.name else None, unique=True)
@@ -272,12 +279,12 @@ class _Diff:
         spread()
         pair_equal(lambda n, side: (forward[side][id(n)], _types_of(n)))
         pair_equal(lambda n, side: forward[side][id(n)])
-        spread()
+        spread(sure=False)
         if trusted:
             pair_equal(lambda n, _: n.name or None, unique=True)
-            spread()
+            spread(sure=False)
         self._swap_operators(a, matched, free_a, free_b, pair)
-        spread()
+        spread(sure=False)
 
     def _own(self, node: Node, side: int) -> bytes:
         """Hash what a node has of its own: operator, attributes, weights."""
@@ -293,11 +300,11 @@ class _Diff:
         return found
 
     def _spread(
-        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
+        self, a: Graph, b: Graph, anchors: list[tuple[Node, Node]], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
         context: tuple[dict[int, bytes], dict[int, bytes]],
     ) -> None:  # fmt: skip
         """Match nodes of one operator that stand at the same place beside a matched pair, until nothing is added."""
-        pending = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched]
+        pending = list(anchors)
         ends = list(zip(a.outputs, b.outputs))
 
         def try_pair(x: Node, y: Node) -> None:
@@ -440,7 +447,7 @@ class _Diff:
 
     # -- a pair -----------------------------------------------------------------------------------
 
-    def _pair(self, a: Graph, x: Node, y: Node, gone: set[Any], new: set[int]) -> None:
+    def _pair(self, a: Graph, x: Node, y: Node) -> None:
         where, nodes = self.places[0].node(a, x), (x, y)
         if _operator(x) != _operator(y):
             self.note("changed", "node", where, f"operator {_operator_shown(x)} -> {_operator_shown(y)}", nodes)
@@ -452,7 +459,7 @@ class _Diff:
         for k, (t, u) in enumerate(zip(mine, other)):
             if isinstance(t, Constant) and isinstance(u, Constant):
                 self._weight(where, t, u, nodes)
-            elif not self._same_tensor(t, u) and not self._implied(t, u, gone, new):
+            elif not self._same_tensor(t, u) and not self._implied(t, u):
                 self.note("changed", "input", where, f"input {k} '{t.name}' -> '{u.name}'", nodes)
         mine, other = _without_tail(x._outputs), _without_tail(y._outputs)
         if len(mine) != len(other):

@@ -240,7 +240,7 @@ def _copy_part(
     part.inputs = [twins(t) for t in borders]
     part.outputs = [_typed(twins(t), t, inferred) for t in ends]
     for t in (*borders, *ends):
-        twins(t)._cut_from = weakref.ref(t)
+        twins(t).__dict__["_cut_from"] = weakref.ref(t)
     _unproduce_inputs(part)
     _pass_through(part)
     part._functions = _used_functions(root, nodes)
@@ -284,7 +284,7 @@ def _unproduce_inputs(part: Graph) -> None:
 
 def origin(t: Tensor) -> Tensor | None:
     """Give the tensor of the model that an input or output of a part was cut from; None where that is gone or not known."""
-    cut_from = getattr(t, "_cut_from", None)
+    cut_from = t.__dict__.get("_cut_from")
     return None if cut_from is None else cut_from()  # type: ignore[no-any-return]
 
 
@@ -294,7 +294,7 @@ def _pass_through(part: Graph) -> None:
     for at, t in enumerate(part.outputs):
         if id(t) in given:
             out = Variable(f"{t.name}_out", t.dtype, t.shape)
-            out._cut_from = getattr(t, "_cut_from", None)
+            out.__dict__["_cut_from"] = t.__dict__.get("_cut_from")
             part.nodes.append(Node("Identity", inputs=[t], outputs=[out]))
             part.outputs[at] = out
 

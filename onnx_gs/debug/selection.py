@@ -43,26 +43,32 @@ class Index:
         self.parents = walk.parents(root)
         self.holder: dict[int, Graph] = {}
         self.home: dict[int, Graph] = {}
-        self._tensors: dict[str, list[Found]] = {}
-        self._nodes: dict[str, list[Found]] = {}
-        for graph in walk.graphs(root):
-            for t in graph.inputs:
-                self._see(graph, t)
+        self._tensors: dict[str, list[Tensor]] = {}
+        self._nodes: dict[str, list[Node]] = {}
+        graphs = list(walk.graphs(root))
+        for graph in graphs:
+            self._see(graph, graph.inputs)
             for node in graph.nodes:
                 self.holder[id(node)] = graph
                 if node.name:
-                    self._nodes.setdefault(node.name, []).append(Found(graph, node=node))
-                for t in node._outputs:
-                    self._see(graph, t)
-        for graph in walk.graphs(root):
-            for t in walk.tensors(graph):
-                if id(t) not in self.home:
-                    self._see(graph, t)
+                    self._nodes.setdefault(node.name, []).append(node)
+                self._see(graph, node._outputs)
+        for graph in graphs:  # what no graph defines: weights
+            for node in graph.nodes:
+                self._see(graph, node._inputs)
+            self._see(graph, graph.outputs)
 
-    def _see(self, graph: Graph, tensor: Tensor) -> None:
-        if tensor._name and id(tensor) not in self.home:
-            self.home[id(tensor)] = graph
-            self._tensors.setdefault(tensor._name, []).append(Found(graph, tensor))
+    def _see(self, graph: Graph, tensors: Sequence[Tensor]) -> None:
+        home, names = self.home, self._tensors
+        for t in tensors:
+            if id(t) not in home and t._name:
+                home[id(t)] = graph
+                names.setdefault(t._name, []).append(t)
+
+    def _named(self, name: str) -> list[Found]:
+        """List the tensors, else the nodes, of a name."""
+        tensors = [Found(self.home[id(t)], t) for t in self._tensors.get(name, ())]
+        return tensors or [Found(self.holder[id(n)], node=n) for n in self._nodes.get(name, ())]
 
     def lifted(self, node: Node, graph: Graph) -> Node | None:
         """Give the node of ``graph`` that is, or holds at any depth, this one; None where neither is so."""
@@ -93,10 +99,11 @@ class Index:
                 raise GraphValueError(f"node '{wanted.name}' ({wanted.op}) is not in the graph", where=f"graph '{self.root.name}'")
             return Found(self.holder[id(wanted)], node=wanted)
         if wanted in self._tensors or wanted in self._nodes or SEPARATOR not in wanted:
-            return self._one(wanted, self._tensors.get(wanted) or self._nodes.get(wanted) or [])
+            return self._one(wanted, self._named(wanted))
         *steps, last = [part.strip() for part in wanted.split(SEPARATOR)]
         graph = self._follow(wanted, steps)
-        inside = [f for f in [*self._tensors.get(last, []), *self._nodes.get(last, [])] if f.graph is graph]
+        nodes = [Found(graph, node=n) for n in self._nodes.get(last, ()) if self.holder[id(n)] is graph]
+        inside = [f for f in [*(Found(self.home[id(t)], t) for t in self._tensors.get(last, ())), *nodes] if f.graph is graph]
         return self._one(wanted, inside[:1])
 
     def _follow(self, wanted: str, steps: Sequence[str]) -> Graph:
