@@ -127,6 +127,14 @@ class ModelFacts:
         """Say whether a tensor is an initializer or what a Constant node gives."""
         return constness.is_constant(tensor)
 
+    def is_resolved(self, tensor: Tensor) -> bool:
+        """Say whether the parser has a tensor's values at hand: a weight, also through Identity and Cast, but nothing computed from one."""
+        while not self.is_weight(tensor):
+            if len(tensor.inputs) != 1 or tensor.inputs[0].op not in {"Identity", "Cast"} or not tensor.inputs[0].is_onnx:
+                return False
+            tensor = tensor.inputs[0].inputs[0]
+        return True
+
     def is_live(self, place: Place) -> bool:
         """Say whether anything needs a node of the main graph; nodes in bodies are taken as needed."""
         if place.outer or place.function is not None:

@@ -19,6 +19,7 @@ from onnx_gs.passes.legalize_dtypes import LegalizeDtypes
 from onnx_gs.passes.legalize_ops import LegalizeOps
 from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.passes.simplify import Simplify
+from onnx_gs.passes.slice_by_choice import SliceByChoice
 from onnx_gs.trt.capability import target_of
 from onnx_gs.trt.readiness import Readiness, check
 
@@ -67,6 +68,7 @@ class Prepare(Pass):
         self.simplify.apply(graph, report)
         report.left.clear()
         self.lower.apply(graph, report)
+        SliceByChoice().apply(graph, report)
         self.simplify.apply(graph, report)
 
 

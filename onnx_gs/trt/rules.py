@@ -398,9 +398,9 @@ def _must_be_constant(*operands: int, row: str = "constant-operand") -> Rule:
     def rule(look: Look) -> Iterator[Finding]:
         for k in operands:
             operand = look.input(k)
-            if operand is not None and not look.facts.is_constant(operand):
-                folds = look.shapes.integers(operand) is not None
-                known = "shapes decide it, but TensorRT does not fold it here" if folds else "it is computed at run time"
+            if operand is not None and not look.facts.is_resolved(operand):
+                folds = look.facts.is_constant(operand) or look.shapes.integers(operand) is not None
+                known = "it could be folded, but TensorRT does not do so here" if folds else "it is computed at run time"
                 yield look.find(row, f"'{operand.name}' must be a constant: {known}", operand)
 
     return rule

@@ -9,6 +9,7 @@ import onnx_gs as gs
 from onnx_gs.errors import OnnxGsError
 from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.trt.builder import build
+from onnx_gs.trt.recipe import prepare
 from tests.support.rewrites import assert_same, model, run
 
 pytest.importorskip("tensorrt_rtx")
@@ -78,6 +79,19 @@ REFUSED = {
         {},
     ),
 }  # fmt: skip
+
+
+def test_a_slice_that_data_chooses_builds_once_prepared():
+    source = model("""g (float[4,3] x) => (float[N,3] y) <int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}, float limit = {0}> {
+        r = ReduceSum <keepdims = 0> (x)  c = Greater (r, limit)  n = Where (c, two, four)  y = Slice (x, zero, n, zero) }""")
+    with pytest.raises(OnnxGsError):
+        engine(gs.import_onnx(source))
+    graph = gs.import_onnx(source)
+    prepare(graph)
+    for v in (1, -1):
+        each = {"x": np.full((4, 3), v, np.float32)}
+        assert_same(run(source, each), run(gs.export_onnx(graph), each))
+    assert engine(graph).size
 
 
 def engine(graph: gs.Graph) -> object:

@@ -144,6 +144,18 @@ def test_folding_is_the_remedy_for_constants():
     assert (found.id, found.passes) == ("unsupported-op", ("fold-constants",))
 
 
+@pytest.mark.parametrize(
+    ("made", "blocks"),
+    [("k = Identity (one)", False), ("k = Cast <to = 7> (i)", False), ("k = Add (one, zero)", True), ("k = Reshape (one, one)", True)],
+)
+def test_axes_of_a_reduction_are_taken_from_weights_only(made, blocks):
+    text = f"g (float[2,3] x) => (float[a,b] y) <int64[1] one = {{1}}, int64[1] zero = {{0}}, int32[1] i = {{1}}> {{ {made} y = ReduceSum (x, k) }}"
+    blockers, _ = ids(parse(text))
+    assert blockers == (["reduce-axes"] if blocks else [])
+    pytest.importorskip("tensorrt_rtx")
+    assert check(parse(text)).ready is not blocks
+
+
 def test_what_is_decided_by_shapes_is_no_blocker():
     text = """g (float[n,6] x) => (float[n,6] y) <int64 one = {1}, int64 six = {6}> {
         s = Shape <start = 1> (x) k = Squeeze (s) c = Equal (k, six)
