@@ -46,7 +46,7 @@ def join_names(root: Graph) -> int:
     """
     if len(root.functions) == 0 and _names_are_unique(root):
         return 0
-    joined = sum(_join_scope(graph, (), set()) for graph in (root, *root.functions))
+    joined = sum(_join_scope(graph, (), ()) for graph in (root, *root.functions))
     if joined:
         LOGGER.warning("graph '%s': %d tensors were distinct objects of a name already in use and now are that one tensor", root.name, joined)
     return joined
@@ -70,9 +70,9 @@ def _names_are_unique(graph: Graph) -> bool:
     return len(names) == objects
 
 
-def _join_scope(graph: Graph, outer: tuple[Mapping[str, Tensor], ...], outer_ids: set[int]) -> int:
+def _join_scope(graph: Graph, outer: tuple[Mapping[str, Tensor], ...], outer_ids: tuple[set[int], ...]) -> int:
     own: dict[str, Tensor] = {}
-    ids = set(outer_ids)
+    ids: set[int] = set()
     joined = 0
     for t in graph.inputs:
         if own.setdefault(t._name, t) is not t:
@@ -88,7 +88,8 @@ def _join_scope(graph: Graph, outer: tuple[Mapping[str, Tensor], ...], outer_ids
             ids.add(id(t))
     replaced: dict[int, Tensor] = {}
     for t in _used(graph):
-        if id(t) in ids or id(t) in replaced or not t._name:
+        key = id(t)
+        if key in ids or key in replaced or not t._name or any(key in known for known in outer_ids):
             continue
         target = own.get(t._name)
         if isinstance(t, Constant):
@@ -112,7 +113,7 @@ def _join_scope(graph: Graph, outer: tuple[Mapping[str, Tensor], ...], outer_ids
     for node in graph.nodes:
         if node._attrs:
             for body in bodies(node):
-                joined += _join_scope(body, (*outer, own), ids)
+                joined += _join_scope(body, (*outer, own), (*outer_ids, ids))
     return joined
 
 
