@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_gs.analysis import constness
-from onnx_gs.ir import liveness, scopes, walk
-from onnx_gs.ir.edit import move_consumers
+from onnx_gs.ir import scopes, walk
+from onnx_gs.ir.edit import detach, move_consumers
 from onnx_gs.ir.instantiate import instantiate
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node, is_graph
@@ -96,7 +96,7 @@ class Inliner:
                 self._holders[id(body)] = self._holders.get(id(body), 1) - 1
         # What is unlinked with the node is what nothing else holds.
         node.attrs = {k: v for k, v in node.attrs.items() if v is not branch and not (is_graph(v) and self._holders.get(id(v), 0) > 0)}
-        liveness.detach([node])
+        detach(node)
         made = {id(t) for inner in nodes for t in inner._outputs}
         taken: dict[int, Tensor] = {}
         for out, value in zip(outputs, returned):
