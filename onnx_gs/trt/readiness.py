@@ -157,7 +157,7 @@ def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts,
         if not build:
             result.notes.append("the builder was not asked")
             return
-        refused = _try_build(session, options, heard.errors, facts)
+        refused = _try_build(session, options, heard.errors, facts, result)
         result.checked_by.append("builder")
         if refused is not None:
             _merge(result, refused)
@@ -167,7 +167,7 @@ def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts,
     result.blockers.clear()
 
 
-def _try_build(session: Session, options: BuildOptions, heard: list[str], facts: ModelFacts) -> list[Complaint] | None:
+def _try_build(session: Session, options: BuildOptions, heard: list[str], facts: ModelFacts, result: Readiness) -> list[Complaint] | None:
     """Build, and give what the builder says against it; None where it builds."""
     from onnx_gs.trt.options import configure
 
@@ -176,6 +176,9 @@ def _try_build(session: Session, options: BuildOptions, heard: list[str], facts:
         inputs = profiles.inputs_of(session.network)
         for ranges in options.ranges():
             profile = profiles.derive(inputs, ranges, options.dims)
+            if profile.guessed:
+                sizes = "..".join(map(str, profiles.DEFAULT_RANGE))
+                result.notes.append(f"no range was given for {', '.join(profile.guessed)}: {sizes} was tried; give what the model is meant for")
             if profile.shapes or profile.values:
                 session.keep.append(profiles.apply(profile, session.builder, session.config))
     except TensorRTError as refused:

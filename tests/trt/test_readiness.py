@@ -196,6 +196,13 @@ def test_what_was_not_checked_is_said():
     assert check(graph, build=False).checked_by == ["table", "parser"]
 
 
+def test_guessed_ranges_are_said():
+    pytest.importorskip("tensorrt_rtx")
+    graph = parse("g (float[n] x) => (float[n] y) { y = Neg (x) }")
+    assert any("no range was given for n" in note for note in check(graph).notes)
+    assert not any("no range" in note for note in check(graph, dims={"n": (1, 2, 3)}).notes)
+
+
 def test_what_the_library_takes_is_no_blocker():
     pytest.importorskip("tensorrt_rtx")
     graph = parse("g (float[2] x) => (float[2] y) { y = Neg (x) }")
