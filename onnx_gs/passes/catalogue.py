@@ -54,6 +54,7 @@ from onnx_gs.passes.share_shapes import ShareShapes
 from onnx_gs.passes.share_subexpressions import ShareSubexpressions
 from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.sink_into_ifs import SinkIntoIfs
+from onnx_gs.passes.slice_by_choice import SliceByChoice
 from onnx_gs.passes.slice_by_counter import SliceByCounter
 from onnx_gs.passes.slices_to_split import SlicesToSplit
 from onnx_gs.passes.toposort import Toposort
@@ -124,6 +125,7 @@ PASSES: tuple[type[Pass], ...] = (
     ShareSubexpressions,
     Simplify,
     SinkIntoIfs,
+    SliceByChoice,
     SliceByCounter,
     SlicesToSplit,
     Toposort,
