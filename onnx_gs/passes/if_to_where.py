@@ -88,6 +88,8 @@ class IfToWhere(Pass):
         return ""
 
     def _mismatch(self, out: Tensor, a: Tensor, b: Tensor, trusted: set[str]) -> str:
+        if any(t.type != "tensor_type" for t in (a, b, out)):
+            return f"output '{out.name}' is no tensor"
         first, second = dtypes.of(a), dtypes.of(b)
         if first is None or first is not second:
             return f"output '{out.name}' is {first.name if first else 'of unknown type'} or {second.name if second else 'of unknown type'}"
