@@ -65,6 +65,10 @@ class LegalizeDtypes(Pass):
                 _widen(work)
 
 
+#: The first opset with ``Round``, and with bounds of ``Clip`` as inputs.
+_ROUND_SINCE = 11
+
+
 def _widen(work: Work) -> None:
     changed = False
     for part in components(work):
@@ -78,11 +82,14 @@ def _widen(work: Work) -> None:
         if blocked:
             work.report.decline(*first, f"{part.dtype.name.lower()} stays: {blocked}")
             continue
+        shift = _shifts_to_int8(work, part)
+        if not shift and work.root.opset < _ROUND_SINCE and any(node.op == "QuantizeLinear" for _, node in part.nodes.values()):
+            work.report.decline(*first, f"quantizing is spelled out with Round, which opset {work.root.opset} lacks")
+            continue
         for owner, node in part.nodes.values():
             if node.op != "Constant":
                 work.report.rewrote(owner, node, why)
                 break
-        shift = _shifts_to_int8(work, part)
         (_Shift if shift else _Widen)(work, part).run()
         changed = True
     work.finish()
