@@ -127,3 +127,47 @@ def test_a_model_that_passes_is_an_error(tmp_path: Path) -> None:
         bisect(chain(5, 2), lambda _: True, folder=tmp_path)
     with pytest.raises(GraphValueError, match="mode"):
         bisect(chain(5, 2), lambda _: True, mode="x")
+
+
+def large(where: str, count: int, fault: int) -> gs.Graph:
+    """Give a model of ``count`` nodes with one ``Floor``: at the top, in the body of a loop, or in a function among calls of it."""
+    inner = chain(count - 10, fault)
+    if where == "top":
+        return inner
+    x, y = gs.Variable("start", np.float32, (2,)), gs.Variable("end", np.float32, (2,))
+    if where == "loop":
+        i, go = gs.Variable("i", np.int64, ()), gs.Variable("go", np.bool_, ())
+        kept = gs.Variable("kept", np.bool_, ())
+        body = gs.Graph([gs.Node("Identity", inputs=[go], outputs=[kept]), *inner.nodes], [i, go, *inner.inputs], [kept, *inner.outputs], opset=18)
+        middle = gs.Node("Loop", "loop", attrs={"body": body}, inputs=[gs.Constant("trips", np.array(3)), gs.Constant("true", np.array(True)), x], outputs=[y])
+        return _between(x, y, middle, [])
+    function = gs.Function("f", domain="local", nodes=inner.nodes, inputs=inner.inputs, outputs=inner.outputs, opset=18)
+    return _between(x, y, gs.Node("f", "call", domain="local", inputs=[x], outputs=[y]), [function])
+
+
+def _between(x: gs.Variable, y: gs.Variable, middle: gs.Node, functions: list[gs.Function]) -> gs.Graph:
+    graph = gs.Graph(inputs=[gs.Variable("x", np.float32, (2,))], opset=18, functions=functions)
+    t = graph.inputs[0]
+    for k in range(4):
+        new = x if k == 3 else gs.Variable(f"before{k}", np.float32, (2,))
+        graph.nodes.append(gs.Node("Abs", f"before_{k}", inputs=[t], outputs=[new]))
+        t = new
+    graph.nodes.append(middle)
+    t = y
+    for k in range(4):
+        new = gs.Variable(f"after{k}", np.float32, (2,))
+        graph.nodes.append(gs.Node("Abs", f"after_{k}", inputs=[t], outputs=[new]))
+        t = new
+    graph.outputs = [t]
+    return graph
+
+
+@pytest.mark.parametrize("where", ["top", "loop", "function"])
+@pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
+def test_a_fault_anywhere_takes_few_runs(where: str, count: int, tmp_path: Path) -> None:
+    for seed in range(3):
+        fault = random.Random(f"{where}{seed}").randrange(count - 10)
+        result = bisect(large(where, count, fault), lacks("Floor"), folder=tmp_path / str(seed))
+        assert [n.op for n in result.part.nodes] == ["Floor"]
+        assert f"n{fault}" in result.nodes[0]
+        assert result.runs <= 2 * math.log2(count)

@@ -97,7 +97,7 @@ class Pane {
     this.show(0);
   }
   _arrow() {
-    const defs = svg("defs", {}), marker = svg("marker", {id: `arrow${this.side}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse"});
+    const defs = svg("defs", {}), marker = svg("marker", {id: `arrow${this.side}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse"});
     marker.append(svg("path", {d: "M0,0.5 L8,4 L0,7.5 z", fill: "var(--edge)"}));
     defs.append(marker);
     return defs;
