@@ -176,7 +176,7 @@ class Editor:
 
     def _return_instead(self, graph: Graph, old: Tensor, new: Tensor) -> None:
         """Let a body return ``new`` where it returned ``old``."""
-        if isinstance(new, Variable) and new.shape is None and new.type == "tensor_type" and old.shape is not None:
+        if isinstance(new, Variable) and new.shape is None and new.type == old.type == "tensor_type" and old.shape is not None:
             new.shape = [d if is_static_dim(d) else None for d in old.shape]  # symbols of a body mean nothing outside
         _fill_type(new, old)  # a body's outputs have to be typed: runtimes size what a loop without a trip gives by them
         # (A formal input is not returned as it is either: ONNX Runtime leaves such an output of a Scan unwritten.)
@@ -326,6 +326,10 @@ class Editor:
 
 
 def _fill_type(kept: Tensor, source: Tensor) -> None:
+    if isinstance(kept, Variable) and source.type != "tensor_type":  # a list, an optional: its type as a whole, or none of it
+        if isinstance(source, Variable) and kept.type == "tensor_type" and kept.dtype is None and kept.shape is None:
+            kept.value_type = source.value_type
+        return
     if isinstance(kept, Variable) and kept.type == "tensor_type":
         if kept.dtype is None:
             kept.dtype = source.dtype
