@@ -151,7 +151,7 @@ class Evaluation:
 
     def _keep(self, node: Node, found: Sequence[Any], *, by_session: bool = False) -> bool:
         """Keep the values of a node's outputs; say whether they may be kept."""
-        if by_session and node.op == "CastLike" and isinstance(found[0], np.ndarray) and found[0].dtype == np.float16:
+        if by_session and node.op in {"Cast", "CastLike"} and isinstance(found[0], np.ndarray) and found[0].dtype == np.float16:
             try:
                 _check_half_cast(node, self.value(node._inputs[0]), found[0])
             except OnnxGsError as error:

@@ -456,6 +456,16 @@ def test_rounded_float16_pieces_of_a_chain_stay():
     assert ops(folded(graph)) == ["Mul"]
 
 
+def test_casts_to_float16_that_round_stay_whoever_computes_what_they_cast():
+    for op in ("Sqrt", "Neg"):  # by a session, by a kernel
+        x, y, h, c = gs.Variable("x", np.float16, (2,)), gs.Variable("y", np.float16, (2,)), gs.Variable("h"), gs.Variable("c", np.float16)
+        nodes = [
+            gs.Node(op, inputs=[constant("a", [0.1])], outputs=[h]), gs.Node("Cast", attrs={"to": 10}, inputs=[h], outputs=[c]),
+            gs.Node("Mul", inputs=[x, c], outputs=[y]),
+        ]  # fmt: skip
+        assert ops(folded(graph_of(nodes, [x], [y]))) == ["Cast", "Mul"]
+
+
 # -- scale ----------------------------------------------------------------------------------------
 
 
