@@ -188,6 +188,18 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         infer(self)
         return self
 
+    def _repr_svg_(self) -> str | None:
+        """Give a picture for notebooks; None for a graph that is too large for one."""
+        from onnx_gs.debug.drawing import MOST_NODES, draw
+
+        return draw(self).svg if len(self.nodes) <= MOST_NODES else None
+
+    def _repr_html_(self) -> str:
+        """Give a picture for notebooks, or a table of a graph that is too large for one."""
+        from onnx_gs.debug.drawing import summary
+
+        return self._repr_svg_() or summary(self)
+
 
 class Function(ir.Function, Graph):  # noqa: D101 - likewise
     __doc__ = ir.Function.__doc__

@@ -285,7 +285,7 @@ def _unproduce_inputs(part: Graph) -> None:
 def origin(t: Tensor) -> Tensor | None:
     """Give the tensor of the model that an input or output of a part was cut from; None where that is gone or not known."""
     cut_from = t.__dict__.get("_cut_from")
-    return None if cut_from is None else cut_from()  # type: ignore[no-any-return]
+    return None if cut_from is None else cut_from()
 
 
 def _pass_through(part: Graph) -> None:
