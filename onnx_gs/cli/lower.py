@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx_gs.graph import Graph
     from onnx_gs.passes.base import Report
 
-FIELDS = ("max_nodes", "max_trips", "where", "unroll", "reorder")
+FIELDS = ("max_nodes", "max_trips", "where", "unroll", "mask", "reorder")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,7 @@ from onnx_gs.passes.lower_optional import LowerOptional
 from onnx_gs.passes.lower_scan import LowerScan
 from onnx_gs.passes.lower_sequence import LowerSequence
 from onnx_gs.passes.make_dynamic import MakeDynamic
+from onnx_gs.passes.mask_loop import MaskLoop
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.normalize_loop import NormalizeLoop
@@ -117,6 +118,7 @@ PASSES: tuple[type[Pass], ...] = (
     LowerSequence,
     MakeDynamic,
     MergeIfs,
+    MaskLoop,
     NormalizeIf,
     NormalizeLoop,
     ShareConstants,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx_gs.passes.base import Report
 
 #: What ``Where`` selects in ONNX Runtime and in TensorRT alike; bool is selected by And and Or.
-_SELECTABLE = {dtypes.FLOAT, dtypes.FLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64}
+SELECTABLE = {dtypes.FLOAT, dtypes.FLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class IfToWhere(Pass):
         first, second = dtypes.of(a), dtypes.of(b)
         if first is None or first is not second:
             return f"output '{out.name}' is {first.name if first else 'of unknown type'} or {second.name if second else 'of unknown type'}"
-        if first is not dtypes.BOOL and first not in _SELECTABLE:
+        if first is not dtypes.BOOL and first not in SELECTABLE:
             return f"output '{out.name}' is {first.name}, which Where does not select everywhere"
         ranked = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
         if not ranked or not all(surely_same(d, e, trusted) for d, e in zip(a.shape, b.shape)):

@@ -25,6 +25,7 @@ from onnx_gs.passes.lower_constants import LowerConstants
 from onnx_gs.passes.lower_optional import LowerOptional
 from onnx_gs.passes.lower_scan import LowerScan
 from onnx_gs.passes.lower_sequence import LowerSequence
+from onnx_gs.passes.mask_loop import MaskLoop
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.normalize_loop import NormalizeLoop
 from onnx_gs.passes.share_outer import ShareOuter
@@ -48,7 +49,8 @@ _FOR: dict[str, frozenset[str]] = {
     LowerOptional.name: traits.OPTIONAL, LowerSequence.name: traits.SEQUENCE | {"SequenceMap"}, NormalizeIf.name: _IFS, InlineIf.name: _IFS,
     NormalizeLoop.name: _LOOPS, LowerScan.name: frozenset({"Scan"}), GrowToScanOutput.name: _LOOPS, SliceByCounter.name: _LOOPS,
     VectorizeLoop.name: _LOOPS, LoopToReduce.name: _LOOPS, UnrollLoop.name: _LOOPS, HoistCommon.name: _IFS, ShareOuter.name: traits.CONTROL_FLOW,
-    IfToWhere.name: _IFS, BufferGrowth.name: _LOOPS, HoistInvariants.name: _LOOPS | {"Scan"}, BoundLoop.name: _LOOPS, EqualizeRanks.name: _IFS,
+    IfToWhere.name: _IFS, BufferGrowth.name: _LOOPS, MaskLoop.name: _LOOPS,
+    HoistInvariants.name: _LOOPS | {"Scan"}, BoundLoop.name: _LOOPS, EqualizeRanks.name: _IFS,
 }  # fmt: skip
 
 
@@ -79,6 +81,7 @@ class LowerControlFlow(Pass):
         where: the most nodes in both branches of an ``If`` that becomes a ``Where``; 0 keeps every ``If`` that is not decided.
         unroll: whether loops with a known trip count are unrolled at all.
         reorder: also where float arithmetic is added up in another order: results are close then, not equal.
+        mask: also unroll loops that may end early within a known bound, each trip behind a mask, so that all of them are computed in every run.
 
     Example:
         >>> from onnx_gs.ir import Graph, Node, Variable
@@ -96,6 +99,7 @@ class LowerControlFlow(Pass):
     where: int = 12
     unroll: bool = True
     reorder: bool = False
+    mask: bool = False
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place and note what was done."""
@@ -167,7 +171,8 @@ class LowerControlFlow(Pass):
         """List the passes for what stays, and for what nothing else would decide any more."""
         choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
         bounding = BoundLoop(dict(self.bounds), self.max_trips)
-        return [HoistCommon(), ShareOuter(), *choosing, BufferGrowth(), HoistInvariants(), bounding, EqualizeRanks()]
+        masking: list[Pass] = [MaskLoop(max_nodes=self.max_nodes)] if self.mask else []
+        return [HoistCommon(), ShareOuter(), *choosing, *masking, BufferGrowth(), HoistInvariants(), bounding, EqualizeRanks()]
 
 
 def _has_control_flow(graph: Graph) -> bool:

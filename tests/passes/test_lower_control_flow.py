@@ -140,15 +140,15 @@ def test_weights_are_not_copied():
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.integers(0, 2**32), st.sampled_from([0, 20, 200, 2000]), st.sampled_from([0, 12]), st.booleans(), st.booleans())
-def test_programs_keep_their_outputs(seed, max_nodes, where, unroll, static):
+@given(st.integers(0, 2**32), st.sampled_from([0, 20, 200, 2000]), st.sampled_from([0, 12]), st.booleans(), st.booleans(), st.booleans())
+def test_programs_keep_their_outputs(seed, max_nodes, where, unroll, mask, static):
     rng = random.Random(seed)
     source = model(Program(rng, depth=rng.choice([1, 2, 2, 3]), size=rng.choice([2, 3, 4])).text())
     if static:
         next(i for i in source.graph.input if i.name == "q").type.tensor_type.shape.dim[0].dim_value = 3
     graph = gs.import_onnx(source)
     before = _measure(graph)
-    LowerControlFlow(max_nodes=max_nodes, where=where, unroll=unroll)(graph)
+    LowerControlFlow(max_nodes=max_nodes, where=where, unroll=unroll, mask=mask)(graph)
     assert not verify.problems(graph)
     assert _measure(graph)[0] <= before[0]
     result = gs.export_onnx(graph)
