@@ -38,7 +38,7 @@ def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, A
 
     Args:
         graph: the model; it stays as it is.
-        tensors: names, paths ``node > body > name``, or tensor objects.
+        tensors: names, paths ``node > body > name``, or tensor objects; a node with one output stands for that.
         feeds: values of the model's inputs, by name.
         within: a body; what it takes from the bodies around it is then given once each time that this body ran.
 
@@ -63,12 +63,16 @@ def capture(graph: Graph, tensors: Sequence[str | Tensor], feeds: Mapping[str, A
     values: dict[str, Any] = {}
     computed: list[tuple[str, Tensor]] = []
     for key, wanted, place in zip(keys, tensors, found):
-        if place.tensor is None:
-            raise GraphValueError(f"'{wanted}' is a node", fix="name a tensor")
-        if isinstance(place.tensor, Constant):
-            values[key] = place.tensor.values
+        tensor = place.tensor
+        if tensor is None:
+            made = [t for t in place.node._outputs if t._name] if place.node is not None else []
+            if len(made) != 1:
+                raise GraphValueError(f"'{wanted}' is a node with {len(made)} outputs", fix="name a tensor")
+            tensor = made[0]
+        if isinstance(tensor, Constant):
+            values[key] = tensor.values
         else:
-            computed.append((key, place.tensor))
+            computed.append((key, tensor))
     probe, names = with_outputs(graph, [t for _, t in computed], within)
     result = onnxruntime.run(probe, feeds, list(dict.fromkeys(names)))
     values.update({key: result[name] for (key, _), name in zip(computed, names)})

@@ -85,7 +85,8 @@ class Index:
         """Find one tensor or node.
 
         Args:
-            wanted: the object; a tensor's name, else a node's; or a path ``node > attribute > … > name`` that leads into bodies.
+            wanted: the object; a tensor's name, else a node's; or a path ``node > attribute > … > name`` that leads into bodies; in a path,
+                ``#17`` is a node by its number.
 
         Raises:
             GraphValueError: there is none, or several of that name; the message lists what there is.
@@ -102,6 +103,9 @@ class Index:
             return self._one(wanted, self._named(wanted))
         *steps, last = [part.strip() for part in wanted.split(SEPARATOR)]
         graph = self._follow(wanted, steps)
+        at = re.fullmatch(r"#(\d+)", last)
+        if at and int(at.group(1)) < len(graph.nodes):
+            return Found(graph, node=graph.nodes[int(at.group(1))])
         nodes = [Found(graph, node=n) for n in self._nodes.get(last, ()) if self.holder[id(n)] is graph]
         inside = [f for f in [*(Found(self.home[id(t)], t) for t in self._tensors.get(last, ())), *nodes] if f.graph is graph]
         return self._one(wanted, inside[:1])
