@@ -185,7 +185,8 @@ def _shape_part(node: Node, look: Look) -> Array | None:
     picked = [dims[int(k)] if -len(dims) <= int(k) < len(dims) else None for k in index.reshape(-1)]
     if not all(is_static_dim(d) for d in picked):
         return None
-    return np.array(picked, np.int64).reshape(index.shape)
+    found: Array = np.array(picked, np.int64).reshape(index.shape)
+    return found
 
 
 def shape_dims(node: Node) -> list[Any] | None:

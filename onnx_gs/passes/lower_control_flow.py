@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onnx_gs.analysis import shape_inference
 from onnx_gs.analysis.loops import LoopParts
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import Graph, order, walk
@@ -19,6 +18,7 @@ from onnx_gs.passes.grow_to_scan_output import GrowToScanOutput
 from onnx_gs.passes.hoist_common import HoistCommon
 from onnx_gs.passes.hoist_invariants import HoistInvariants
 from onnx_gs.passes.if_to_where import IfToWhere
+from onnx_gs.passes.infer_shapes import InferShapes
 from onnx_gs.passes.inline_if import InlineIf
 from onnx_gs.passes.loop_to_reduce import LoopToReduce
 from onnx_gs.passes.lower_constants import LowerConstants
@@ -28,6 +28,7 @@ from onnx_gs.passes.lower_sequence import LowerSequence
 from onnx_gs.passes.mask_loop import MaskLoop
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.normalize_loop import NormalizeLoop
+from onnx_gs.passes.pipeline import check
 from onnx_gs.passes.share_outer import ShareOuter
 from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.slice_by_counter import SliceByCounter
@@ -82,6 +83,7 @@ class LowerControlFlow(Pass):
         unroll: whether loops with a known trip count are unrolled at all.
         reorder: also where float arithmetic is added up in another order: results are close then, not equal.
         mask: also unroll loops that may end early within a known bound, each trip behind a mask, so that all of them are computed in every run.
+        verify: run the graph before and after in ONNX Runtime, on three seeded inputs and two sizes of every symbolic dim.
 
     Example:
         >>> from onnx_gs.ir import Graph, Node, Variable
@@ -100,36 +102,49 @@ class LowerControlFlow(Pass):
     unroll: bool = True
     reorder: bool = False
     mask: bool = False
+    verify: bool = False
 
     def run(self, graph: Graph, report: Report) -> None:
-        """Rewrite the graph in place and note what was done."""
+        """Rewrite the graph in place and note what was done.
+
+        Raises:
+            GraphValueError: ``max_nodes`` is negative, or what is stated of dims or inputs does not fit the model.
+            VerificationError: ``verify`` found an output that changed; it names the pass and the node.
+        """
         if self.max_nodes < 0:
             raise GraphValueError(f"max_nodes is {self.max_nodes}", fix="give 0 or more")
         self._state(graph, report)
         if not _has_control_flow(graph):
             return
-        captured = None
         for root in (graph, *graph.functions):
             for g in walk.graphs(root):
-                order.sort_nodes(g, captured)
-        LowerConstants().apply(graph, report)
-        CheckCarriedShapes().apply(graph, report)
+                order.sort_nodes(g)
+        before = graph.copy() if self.verify else None
+        ran: list[Pass] = []
+        self._rounds(graph, report, ran)
+        if before is not None:
+            bounds = {"absolute": 1e-5, "relative": 1e-3} if self.reorder else {}
+            check(before, graph, ran, **bounds)
+
+    def _rounds(self, graph: Graph, report: Report, ran: list[Pass]) -> None:
+        self._run(graph, report, ran, LowerConstants())
+        self._run(graph, report, ran, CheckCarriedShapes())
         declined = _LastRound(report)
         measure = _measure(graph)
         for _ in range(_MOST_ROUNDS):
             declined.start()
-            self._fold(graph, report)
-            self._round(graph, report, self._exact())
+            self._fold(graph, report, ran)
+            self._round(graph, report, ran, self._exact())
             now = _measure(graph)
             if now < measure and _has_control_flow(graph):
                 measure = now
                 continue
-            self._round(graph, report, self._last())
+            self._round(graph, report, ran, self._last())
             now = _measure(graph)
             if not now < measure:
                 break
             measure = now
-        self._fold(graph, report)
+        self._fold(graph, report, ran)
         declined.finish(graph)
 
     def _state(self, graph: Graph, report: Report) -> None:
@@ -143,21 +158,25 @@ class LowerControlFlow(Pass):
 
             FreezeInputs(dict(self.freeze)).apply(graph, report)
 
-    def _fold(self, graph: Graph, report: Report) -> None:
-        shape_inference.infer(graph)
-        Simplify(only=_FOLDING).apply(graph, report)
+    def _run(self, graph: Graph, report: Report, ran: list[Pass], p: Pass) -> None:
+        p.apply(graph, report)
+        ran.append(p)
 
-    def _round(self, graph: Graph, report: Report, passes: list[Pass]) -> None:
+    def _fold(self, graph: Graph, report: Report, ran: list[Pass]) -> None:
+        self._run(graph, report, ran, InferShapes())
+        self._run(graph, report, ran, Simplify(only=_FOLDING))
+
+    def _round(self, graph: Graph, report: Report, ran: list[Pass], passes: list[Pass]) -> None:
         present = _ops(graph)
         for p in passes:
             if not present & _FOR[p.name]:
                 continue
             before = report.changed
-            p.apply(graph, report)
+            self._run(graph, report, ran, p)
             if report.changed != before:
                 present = _ops(graph)
                 if present:
-                    shape_inference.infer(graph)
+                    self._run(graph, report, ran, InferShapes())
 
     def _exact(self) -> list[Pass]:
         """List the passes that remove control flow, or what stands in their way."""
@@ -172,7 +191,7 @@ class LowerControlFlow(Pass):
         choosing: list[Pass] = [IfToWhere(max_nodes=self.where)] if self.where else []
         bounding = BoundLoop(dict(self.bounds), self.max_trips)
         masking: list[Pass] = [MaskLoop(max_nodes=self.max_nodes)] if self.mask else []
-        return [HoistCommon(), ShareOuter(), *choosing, *masking, BufferGrowth(), HoistInvariants(), bounding, EqualizeRanks()]
+        return [HoistCommon(), ShareOuter(), NormalizeIf(), *choosing, *masking, BufferGrowth(), HoistInvariants(), bounding, EqualizeRanks()]
 
 
 def _has_control_flow(graph: Graph) -> bool:

@@ -83,7 +83,8 @@ def _same_length(t: Tensor, a: Tensor, b: Tensor) -> bool:
 
 def _data_decides(cond: Tensor, inputs: set[int]) -> bool:
     """Say whether a condition depends on floats, or on a bool that the caller gives; what only shapes are asked of does not count."""
-    pending, seen = [cond], set()
+    pending = [cond]
+    seen: set[int] = set()
     while pending and len(seen) < 1000:
         t = pending.pop()
         if id(t) in seen or not t.name:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import onnx_gs as gs
+from onnx_gs.analysis.loops import LoopParts
+from onnx_gs.errors import VerificationError
 from onnx_gs.ir import verify
+from onnx_gs.passes import unroll_loop
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.lower_control_flow import LowerControlFlow, _measure, left_by_op
 from onnx_gs.passes.unroll_loop import UnrollLoop
@@ -116,6 +119,20 @@ def test_a_wrong_declaration_of_a_growing_value_is_not_believed():
             assert_same(run(model(text), feeds), run(gs.export_onnx(graph), feeds))
 
 
+def test_verification_names_the_pass_that_changed_an_output(monkeypatch):
+    text = """g (float[2] x) => (float[2] y) <int64 m = {3}, bool c = {1}> {
+        y = Loop (m, c, x) <body = b (int64 i, bool ci, float[2] s) => (bool co, float[2] so) { co = Identity (ci)  v = Sin (s)  so = Add (v, x) }> }"""
+    LowerControlFlow(verify=True)(parse(text))
+
+    def one_less(self, editor, owner, node, report):
+        report.rewrote(owner, node)
+        unroll_loop.unroll(editor, owner, LoopParts(node), 2)
+
+    monkeypatch.setattr(UnrollLoop, "_unroll", one_less)
+    with pytest.raises(VerificationError, match="unroll-loop"):
+        LowerControlFlow(verify=True)(parse(text))
+
+
 def test_functions_are_lowered_too():
     functions = """<domain: "local", opset_import: ["" : 18]> twice (x) => (y) {
         m = Constant <value_int = 2> ()
@@ -150,7 +167,10 @@ def test_programs_keep_their_outputs(seed, max_nodes, where, unroll, mask, stati
     before = _measure(graph)
     LowerControlFlow(max_nodes=max_nodes, where=where, unroll=unroll, mask=mask)(graph)
     assert not verify.problems(graph)
-    assert _measure(graph)[0] <= before[0]
+    after = _measure(graph)
+    assert after[0] <= before[0]
+    LowerControlFlow(max_nodes=max_nodes, where=where, unroll=unroll, mask=mask)(graph)
+    assert _measure(graph) == after  # a second time finds nothing more to do
     result = gs.export_onnx(graph)
     values = np.random.default_rng(seed)
     for k, m in enumerate([0, 1, 3]):
