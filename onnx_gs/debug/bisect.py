@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.debug.capture import record_part, save_test_data
+from onnx_gs.debug.capture import capture, record_part, save_test_data
 from onnx_gs.debug.isolate import isolate
 from onnx_gs.debug.selection import Index
 from onnx_gs.errors import EvaluationError, GraphError, GraphValueError, MissingExtraError, OnnxGsError
@@ -27,7 +27,7 @@ from onnx_gs.passes.inline_functions import InlineFunctions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
@@ -293,8 +293,9 @@ class _Search:
         """Go into a node's failing body, or into the function that it calls; None when it fails only as a whole."""
         for body in walk.bodies(node):
             order.sort_nodes(body)
-            if body.nodes and self.fails(body, 0, len(body.nodes), trip):
-                return body, 0, len(body.nodes), trip
+            for time_run in self._times(body) if body.nodes else ():
+                if self.fails(body, 0, len(body.nodes), time_run):
+                    return body, 0, len(body.nodes), time_run
         function = next((f for f in self.graph.functions if f.key == (node.domain or "", node.op, node.overload)), None)
         if function is None:
             return None
@@ -305,6 +306,18 @@ class _Search:
         if stop <= start or not self.fails(home, start, stop, trip):
             return None
         return home, start, stop, trip
+
+    def _times(self, body: Graph) -> Iterator[int]:
+        """Give the times that a body ran at which to look: the first, and, where the check depends on values, the last and one between."""
+        yield 0
+        inner = next((t for n in body.nodes for t in n.outputs if t.name and getattr(t, "type", "") == "tensor_type"), None)
+        if inner is None or self.feeds is None:
+            return
+        try:
+            times = len(capture(self.graph, [inner], self.feeds)[inner.name])
+        except (EvaluationError, GraphError, MissingExtraError):
+            return
+        yield from sorted({times - 1, times // 2} - {0, -1}, reverse=True)
 
     def _inline_one(self, node: Node, function: Function) -> None:
         """Put a function's body in place of one call, and of no other: the call gets a function of its own first."""

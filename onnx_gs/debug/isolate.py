@@ -12,6 +12,8 @@ from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import dtypes, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, _copy_nodes, copy_graph, local_ids
+from onnx_gs.ir.function import Function
+from onnx_gs.ir.graph import Graph
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
@@ -20,7 +22,6 @@ from onnx_gs.ops import schema
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from onnx_gs.ir.graph import Graph
     from onnx_gs.rewrite.graph_pattern import PatternMapping
 
 LOGGER = logging.getLogger("onnx_gs")
@@ -78,7 +79,7 @@ def isolate(
         starts = [f.tensor for i in wanted_inputs for f in index.tensors(i, outputs=False) if f.tensor is not None]
         inputs_given = bool(wanted_inputs)
         home = _one_home(index, [(f.graph, f.tensor) for f in found if f.tensor is not None])
-        ends = [f.tensor for f in found if f.tensor is not None]
+        ends = list({id(f.tensor): f.tensor for f in found if f.tensor is not None}.values())
         chosen = None
     return _extract(index, home, starts, ends, inputs_given=inputs_given, only=chosen, name=name)
 
@@ -227,7 +228,8 @@ def _copy_part(
     twins = Twins(None, local)
     for t in borders:
         twins.made[id(t)] = _as_input(t, inferred)
-    part = type(root)(name=name or f"{root.name}_part", doc_string=root.doc_string, opset=root.opset, ir_version=root.ir_version,
+    kind: type[Graph] = next(k for k in type(root).__mro__ if issubclass(k, Graph) and not issubclass(k, Function))  # a function's part is a graph
+    part = kind(name=name or f"{root.name}_part", doc_string=root.doc_string, opset=root.opset, ir_version=root.ir_version,
                       producer_name=root.producer_name, producer_version=root.producer_version)  # fmt: skip
     part._import_domains = list(root._import_domains) if isinstance(root._import_domains, list) else root._import_domains
     part._opset_imported = root._opset_imported

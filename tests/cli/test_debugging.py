@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -13,6 +12,9 @@ import onnx.parser
 import pytest
 
 from onnx_gs.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT = """<ir_version: 9, opset_import: ["" : 18]>
 g (float[N, 4] x) => (float[N, 4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {

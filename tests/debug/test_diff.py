@@ -129,7 +129,7 @@ def test_a_removed_node_is_the_reverse_of_an_added_one() -> None:
     changed = model()
     insert(changed)
     found = diff(changed, model()).changes
-    assert [(c.kind, c.what) for c in found][0] == ("removed", "node")
+    assert next((c.kind, c.what) for c in found) == ("removed", "node")
 
 
 def test_a_tolerance_covers_small_differences_of_weights() -> None:

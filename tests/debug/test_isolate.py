@@ -129,12 +129,12 @@ def test_an_ambiguous_name_is_refused_and_a_path_decides() -> None:
 
 def test_random_cuts_of_random_chains_agree(graph: gs.Graph, feeds: dict[str, Any]) -> None:
     rng = random.Random(0)
-    everything = [t.name for g in walk.graphs(graph) for n in g.nodes for t in n.outputs if t.name and n.op not in {"Constant"}]
+    everything = [t.name for g in walk.graphs(graph) for n in g.nodes for t in n.outputs if t.name and n.op != "Constant"]
     for _ in range(12):
         end = rng.choice(everything)
         if end in {"b2", "co"}:
             continue
-        starts = rng.sample([n for n in everything if n != end and n != "b2"], 2)
+        starts = rng.sample([n for n in everything if n not in {end, "b2"}], 2)
         assert_part_is_right(graph, isolate(graph, inputs=starts, outputs=[end]), feeds)
 
 
@@ -160,3 +160,53 @@ def test_capture_inside_a_scan() -> None:
     found = capture(graph, ["u", "ys"], feeds)
     assert len(found["u"]) == 4
     assert np.array_equal(np.exp(np.stack(found["u"])).astype(np.float32).round(5), found["ys"].round(5))
+
+
+TWICE = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+g (float[2] x) => (float[2] y) {
+  q, s, z = DynamicQuantizeLinear(x)
+  d = DequantizeLinear(q, s, z)
+  y = local.f(d)
+}
+<domain: "local", opset_import: ["" : 18]>
+f (p) => (r) { a = Abs(p) r = Neg(a) }"""
+
+
+def test_a_node_whose_other_output_is_an_input_is_kept() -> None:
+    graph = gs.import_onnx(onnx.parser.parse_model(TWICE))
+    part = isolate(graph, inputs=["z"], outputs=["d"])
+    assert [t.name for t in part.inputs] == ["z", "x"]
+    onnx.checker.check_model(gs.export_onnx(part), full_check=True)
+    x = np.float32([0, 2.55])
+    assert np.allclose(onnxruntime.run(part, {"x": x, "z": np.uint8(0)})["d"], x)
+
+
+def test_a_part_of_a_function_is_a_graph() -> None:
+    function = gs.import_onnx(onnx.parser.parse_model(TWICE)).functions[0]
+    part = isolate(function, inputs=["a"], outputs=["r"])
+    assert isinstance(part, gs.Graph)
+    assert not isinstance(part, gs.Function)
+    assert [n.op for n in part.nodes] == ["Neg"]
+
+
+LATE_BRANCH = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[2] x) => (float[2] y) {
+  n = Constant<value = int64 {4}>()
+  true = Constant<value = bool {1}>()
+  two = Constant<value = int64 {2}>()
+  y = Loop(n, true, x) <body = b (int64 i, bool ci, float[2] h) => (bool co, float[2] h2) {
+     co = Identity(ci)
+     k = Add(h, x)
+     late = GreaterOrEqual(i, two)
+     h2 = If(late) <then_branch = t () => (float[2] p) { p = Mul(k, x) }, else_branch = e () => (float[2] q) { q = Neg(k) }>
+  }>
+}"""
+
+
+def test_values_from_around_a_branch_are_those_of_the_same_time() -> None:
+    graph = gs.import_onnx(onnx.parser.parse_model(LATE_BRANCH))
+    part = isolate(graph, outputs=["p"])
+    for trip in (0, 1):  # the branch first runs in the loop's third trip
+        inputs, outputs = record_part(graph, part, {"x": np.float32([1, 2])}, trip=trip)
+        assert np.array_equal(onnxruntime.run(part, inputs)["p"], outputs["p"])
+        assert np.array_equal(inputs["k"] * inputs["x"], outputs["p"])

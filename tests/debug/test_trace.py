@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx.parser
@@ -17,6 +16,9 @@ from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import edit, isomorphism, walk
 from onnx_gs.passes import catalogue
 from onnx_gs.passes.base import Pass, Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT = """<ir_version: 9, opset_import: ["" : 18]>
 g (float[2] x) => (float[2] y) {
@@ -87,7 +89,7 @@ def test_any_judge_will_do() -> None:
     assert culprit.rewrite is not None
     assert culprit.rewrite.op == "Abs"
     with pytest.raises(GraphValueError, match="bad before any pass"):
-        found.blame(is_good=lambda graph: False)
+        found.blame(is_good=lambda _: False)
 
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
