@@ -15,12 +15,13 @@ from onnx_gs.analysis import shape_inference
 from onnx_gs.passes import catalogue
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
+from onnx_gs.passes.inline_functions import InlineFunctions
 from onnx_gs.passes.legalize_dtypes import LegalizeDtypes
 from onnx_gs.passes.legalize_ops import LegalizeOps
 from onnx_gs.passes.lower_control_flow import LowerControlFlow
 from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.slice_by_choice import SliceByChoice
-from onnx_gs.trt.capability import target_of
+from onnx_gs.trt.capability import Target, target_of
 from onnx_gs.trt.readiness import Readiness, check
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Prepare(Pass):
         """Rewrite the graph in place; what is left in the way is in ``report.shared["readiness"]``."""
         target = target_of(self.target)
         self._settle(graph, report)
+        _open_functions(graph, report, target)
         for _ in range(self.rounds):
             found = check(graph, target, static=True)
             before = report.changed
@@ -72,6 +74,19 @@ class Prepare(Pass):
         self.simplify.apply(graph, report)
 
 
+def _open_functions(graph: Graph, report: Report, target: Target) -> None:
+    """Inline the calls of functions in which something would block: inside a function types are not known, so a copy of the model is asked."""
+    if not graph.functions:
+        return
+    probe = graph.copy()
+    probe.functions[:] = [f.copy() for f in graph.functions]
+    InlineFunctions()(probe)
+    shape_inference.infer(probe)
+    ops = tuple(dict.fromkeys(b.op for b in check(probe, target, static=True).blockers if b.op))
+    if ops:
+        InlineFunctions(where_needed=True, ops=ops).apply(graph, report)
+
+
 def _chosen(blockers: list[Finding]) -> list[Pass]:
     """Give the passes that the blockers name, in order, set up for them."""
     named = {name for blocker in blockers for name in blocker.passes}
@@ -83,6 +98,9 @@ def _chosen(blockers: list[Finding]) -> list[Pass]:
             continue
         if name == ExpandFunctionOps.name:
             chosen.append(_expansion(blockers))
+            continue
+        if name == InlineFunctions.name:
+            chosen.append(InlineFunctions(where_needed=True))
             continue
         found = LegalizeOps if name == LegalizeOps.name else catalogue.find(name)
         if found is not None:

@@ -282,6 +282,14 @@ _MAX_RECORDED = 256
 
 def make_recorder() -> trt.IErrorRecorder:
     """Make an error recorder; whoever attaches it keeps it alive longer than the object it is attached to."""
+    return _recorder_type()()  # type: ignore[no-any-return]
+
+
+# Each type is made once: the bindings remember every type that they see, so that one for each build would never be freed.
+
+
+@lru_cache(maxsize=1)
+def _recorder_type() -> Any:
 
     class _Recorder(trt.IErrorRecorder):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
@@ -315,7 +323,7 @@ def make_recorder() -> trt.IErrorRecorder:
                     self.overflowed = True
             return False
 
-    return _Recorder()
+    return _Recorder
 
 
 def make_monitor(step: Callable[[str, str | None, int, int], bool]) -> trt.IProgressMonitor:
@@ -324,10 +332,16 @@ def make_monitor(step: Callable[[str, str | None, int, int], bool]) -> trt.IProg
     Args:
         step: called with phase, parent phase, step and number of steps; False cancels the build. What it raises is kept and cancels too.
     """
+    return _monitor_type()(step)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _monitor_type() -> Any:
 
     class _Monitor(trt.IProgressMonitor):  # type: ignore[misc,unused-ignore]
-        def __init__(self) -> None:
+        def __init__(self, step: Callable[[str, str | None, int, int], bool]) -> None:
             trt.IProgressMonitor.__init__(self)
+            self.step = step
             self.phases: dict[str, tuple[str | None, int]] = {}
             self.raised: BaseException | None = None
             self.lock = threading.Lock()
@@ -351,31 +365,37 @@ def make_monitor(step: Callable[[str, str | None, int, int], bool]) -> trt.IProg
             if self.raised is not None:
                 return False
             try:
-                return step(phase, parent, done, steps)
+                return self.step(phase, parent, done, steps)
             except BaseException as raised:  # noqa: BLE001 - an exception must not unwind through TensorRT; it is raised when the build returns
                 self.raised = raised
                 return False
 
-    return _Monitor()
+    return _Monitor
 
 
 def make_writer(file: BinaryIO) -> trt.IStreamWriter:
     """Make a stream writer into an open file; what writing raises is kept, and TensorRT is told that nothing was written."""
+    return _writer_type()(file)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _writer_type() -> Any:
 
     class _Writer(trt.IStreamWriter):  # type: ignore[misc,unused-ignore]
-        def __init__(self) -> None:
+        def __init__(self, file: BinaryIO) -> None:
             trt.IStreamWriter.__init__(self)
+            self.file = file
             self.raised: OSError | None = None
 
         def write(self, data: Any) -> int:
             try:
-                file.write(data)
+                self.file.write(data)
             except OSError as raised:
                 self.raised = raised
                 return 0
             return len(memoryview(data).cast("B")) if not isinstance(data, bytes) else len(data)
 
-    return _Writer()
+    return _Writer
 
 
 def make_output_allocator(allocate: Callable[[int], int]) -> trt.IOutputAllocator:
@@ -387,19 +407,25 @@ def make_output_allocator(allocate: Callable[[int], int]) -> trt.IOutputAllocato
     Returns:
         The allocator; its ``shape`` is the output's shape once the run is over.
     """
+    return _allocator_type()(allocate)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _allocator_type() -> Any:
 
     class _Allocator(trt.IOutputAllocator):  # type: ignore[misc,unused-ignore]
-        def __init__(self) -> None:
+        def __init__(self, allocate: Callable[[int], int]) -> None:
             trt.IOutputAllocator.__init__(self)
+            self.allocate = allocate
             self.shape: tuple[int, ...] = ()
 
         def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
-            return allocate(size)
+            return self.allocate(size)
 
         def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
-            return allocate(size)
+            return self.allocate(size)
 
         def notify_shape(self, tensor_name: str, shape: Any) -> None:
             self.shape = tuple(shape)
 
-    return _Allocator()
+    return _Allocator
