@@ -39,7 +39,11 @@ class EliminateArithmetic(NodePass):
         for operand, other in ((b, a), (a, b)):
             if not isinstance(operand, Constant) or isinstance(other, Constant) or (operand is a and node.op in _RIGHT_ONLY):
                 continue
-            if not _keeps_shape(work, node, operand, other) or not self._is_neutral(node.op, operand):
+            known = (id(operand), node.op)
+            if known in work.plain or not _keeps_shape(work, node, operand, other):
+                continue
+            if not self._is_neutral(node.op, operand):
+                work.plain[known] = operand
                 continue
             if work.bypass(owner, node, other, f"the other operand is {'0' if node.op in {'Add', 'Sub'} else 'neutral'}", computes=True):
                 return

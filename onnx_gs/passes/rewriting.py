@@ -11,6 +11,7 @@ from onnx_gs.analysis.shape_values import ShapeFacts
 from onnx_gs.ir import walk
 from onnx_gs.ir.edit import Editor
 from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ir.synchronized_list import edge_log
 from onnx_gs.ir.tensor import Constant, Tensor
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass, Report
@@ -38,6 +39,7 @@ class Work:
         self._facts: ShapeFacts | None = None
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
+        self.plain: dict[Any, Tensor] = {}  # constants that were read and found not neutral, by id and operator
 
     @property
     def facts(self) -> ShapeFacts:
@@ -159,6 +161,26 @@ class Work:
 
 def _moves(node: Node) -> bool:
     return node.domain in ONNX_DOMAINS and (node.op in traits.MOVEMENT or node.op in {"Cast", "Where", "Constant"})
+
+
+def replace_all(same: dict[int, tuple[Tensor, Tensor]]) -> None:
+    """Let every node that reads the first tensor of a pair read the second one; in bulk, one pass a node, however many inputs it has.
+
+    Args:
+        same: the pairs, by the id of the first; no graph returns it, and it is the second of no pair.
+    """
+    readers = {id(reader): reader for old, _ in same.values() for reader in old._outputs}
+    for reader in readers.values():
+        inputs = reader._inputs
+        for at, t in enumerate(list.__iter__(inputs)):
+            pair = same.get(id(t))
+            if pair is not None:
+                list.__setitem__(inputs, at, pair[1])
+    for old, new in same.values():
+        if old._outputs:
+            list.extend(new._outputs, list(old._outputs))
+            list.clear(old._outputs)
+            edge_log.add((new._name,))
 
 
 def works(graph: Graph, report: Report) -> list[Work]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from onnx_gs.ir import dtypes, walk
-from onnx_gs.ir.edit import move_consumers
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ir.values import SparseValues
 from onnx_gs.passes.base import Pass, Report
-from onnx_gs.passes.rewriting import Work, works
+from onnx_gs.passes.rewriting import Work, replace_all, works
 
 if TYPE_CHECKING:
-    from onnx_gs.ir import Graph, Node
+    from onnx_gs.ir import Graph, Node, Tensor
 
 _SMALL = 4096
 _SAMPLE = 64
@@ -51,6 +50,7 @@ class ShareConstants(Pass):
     def _share(self, work: Work, found: list[tuple[Graph, Node, Constant]]) -> None:
         small: dict[Any, Constant] = {}
         large: dict[Any, list[Constant]] = {}
+        same: dict[int, tuple[Tensor, Tensor]] = {}
         for owner, node, t in found:
             if t._export_dtype is not None or isinstance(t._values, SparseValues):
                 continue
@@ -68,7 +68,8 @@ class ShareConstants(Pass):
             if twin is t:
                 continue
             work.report.rewrote(owner, node, f"reads '{twin.name}' instead of its copy '{t.name}'")
-            move_consumers(t, twin)
+            same[id(t)] = (t, twin)
+        replace_all(same)
 
 
 def _constants(root: Graph) -> list[tuple[Graph, Node, Constant]]:

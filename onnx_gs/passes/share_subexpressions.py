@@ -12,7 +12,7 @@ from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.tensor import Constant, Tensor
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass, Report
-from onnx_gs.passes.rewriting import Work, works
+from onnx_gs.passes.rewriting import Work, replace_all, works
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
@@ -43,10 +43,12 @@ class ShareSubexpressions(Pass):
 
     def _share(self, work: Work, owner: Graph, pure: set[tuple[str, str, str]]) -> None:
         first: dict[Any, list[Node]] = {}
+        same: dict[int, tuple[Tensor, Tensor]] = {}  # by the later tensor's id: it, and the earlier one
+        gone: list[Node] = []
         for node in owner.nodes:
             if not node._outputs or not node._inputs:
                 continue
-            ids = [id(t) if t._name else 0 for t in node._inputs]
+            ids = [(id(same[id(t)][1]) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
             if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
                 ids.reverse()
             key = (node.op, node.domain or "", *ids)
@@ -61,14 +63,19 @@ class ShareSubexpressions(Pass):
             if twin is None:
                 rivals.append(node)
                 continue
-            pairs = [(old, new) for old, new in zip(list(node._outputs), twin._outputs) if old._name and work.edit.is_used(old)]
+            pairs = [(old, new) for old, new in zip(node._outputs, twin._outputs) if old._name and work.edit.is_used(old)]
             if not all(work.can_replace(old, new) for old, new in pairs):
                 continue
             work.report.rewrote(owner, node, f"the same as '{twin.name or twin.op}'")
-            new_outputs: list[Tensor | None] = [None] * len(node._outputs)
-            for old, new in pairs:
-                new_outputs[next(i for i, t in enumerate(node._outputs) if t is old)] = new
-            work.edit.replace(owner, node, [], new_outputs)
+            if any(work.edit.listed_by(old) for old, _ in pairs):
+                by_id = {id(old): new for old, new in pairs}
+                work.edit.replace(owner, node, [], [by_id.get(id(t)) for t in node._outputs])
+                continue
+            same.update((id(old), (old, new)) for old, new in pairs)
+            gone.append(node)
+        replace_all(same)
+        for node in gone:
+            work.edit.remove(owner, node)
 
 
 def _gives_as_much(first: Node, later: Node) -> bool:
