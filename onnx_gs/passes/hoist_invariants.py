@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.analysis import speculation, trip_counts
+from onnx_gs.analysis.loops import trusted_symbols
 from onnx_gs.ir import Node, edit, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass
@@ -54,7 +55,7 @@ def _hoist(editor: Editor, owner: Graph, loop: Node, report: Report, opset: int)
     for node in nodes:
         if any(id(t) in stays for t in node.inputs) or not _movable(node):
             continue
-        hazard = "" if runs else speculation.hazard(node, opset)
+        hazard = "" if runs else speculation.hazard(node, opset, trusted_symbols(editor.root))
         if hazard:
             report.decline(body, node, f"{hazard}, and the loop may make no trip")
             continue

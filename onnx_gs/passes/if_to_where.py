@@ -77,7 +77,7 @@ class IfToWhere(Pass):
             return f"the branches have {size} nodes, more than {self.max_nodes}"
         for body in bodies:
             for inner in body.nodes:
-                problem = speculation.hazard(inner, editor.root.opset)
+                problem = speculation.hazard(inner, editor.root.opset, trusted)
                 if problem:
                     return problem
         for out, a, b in zip(node.outputs, *(b.outputs for b in bodies)):

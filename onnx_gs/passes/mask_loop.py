@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_gs.analysis import speculation, trip_counts
 from onnx_gs.analysis.known_values import KnownValues
-from onnx_gs.analysis.loops import LoopParts
+from onnx_gs.analysis.loops import LoopParts, trusted_symbols
 from onnx_gs.ir import Constant, dtypes, edit, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.instantiate import Body
@@ -89,8 +89,9 @@ class MaskLoop(Pass):
             if not is_static(before.shape) or not is_static(after.shape) or list(before.shape) != list(after.shape):
                 return f"the shape of carried value '{loop.state_in(k).name}' may change"
         for node in loop.body.nodes:
-            hazard = speculation.hazard(node, editor.root.opset)
-            if hazard and not hazard.endswith("is costly"):
+            hazard = speculation.hazard(node, editor.root.opset, trusted_symbols(editor.root))
+            fits = all(is_static(t.shape) for t in node.inputs if t.name)
+            if hazard and not (hazard.endswith("is costly") and fits):
                 return f"{hazard} in a trip that is not made"
         return ""
 

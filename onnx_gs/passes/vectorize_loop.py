@@ -140,8 +140,8 @@ class Plan:
         return f"'{node.op}' over all trips at once might not give the same bits"
 
     def _invariant(self, node: Node) -> str:
-        hazard = speculation.hazard(node, self.editor.root.opset) if not self.count.exact else ""
-        if hazard and "costly" not in hazard:
+        hazard = speculation.hazard(node, self.editor.root.opset, trusted_symbols(self.editor.root)) if not self.count.exact else ""
+        if hazard:
             return f"{hazard} where there is no trip"
         self.same.update(id(t) for t in node.outputs)
         return ""

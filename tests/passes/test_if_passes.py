@@ -184,3 +184,19 @@ def test_near_misses_of_ranks(reader, reason):
             y = {reader} }}""",
         reason,
     )
+
+
+@pytest.mark.parametrize(
+    ("guard", "then", "reason"),
+    [
+        ("Equal (n, m)", "a = Add (x, w)", "the operands of 'Add' may not fit"),
+        ("Equal (n, one)", "s = Squeeze (q, a0)  a = Neg (s)", "a dim that may not be 1"),
+        ("Equal (n, m)", "j = Concat <axis = 1> (q, r)  s = Shape (j)  k = Cast <to = 1> (s)  t = Gather (k, zero)  a = Mul (x, t)", "'Concat' may not fit"),
+    ],
+)
+def test_a_branch_that_its_condition_guards_stays(guard, then, reason):
+    text = f"""g (float[N] x, float[M] w, float[N,2] q, float[M,2] r) => (float[N] y) <int64 zero = {{0}}, int64 one = {{1}}, int64[1] a0 = {{0}}> {{
+        sx = Shape (x)  n = Gather (sx, zero)  sw = Shape (w)  m = Gather (sw, zero)  c = {guard}
+        y = If (c) <then_branch = t () => (float[N] a) {{ {then} }}, else_branch = e () => (float[N] b) {{ b = Neg (x) }}> }}"""
+    report = assert_declines(IfToWhere(), text, reason)
+    assert len(report.declined) == 1
