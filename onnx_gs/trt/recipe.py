@@ -85,6 +85,7 @@ def _open_functions(graph: Graph, report: Report, target: Target) -> None:
     ops = tuple(dict.fromkeys(b.op for b in check(probe, target, static=True).blockers if b.op))
     if ops:
         InlineFunctions(where_needed=True, ops=ops).apply(graph, report)
+        shape_inference.infer(graph)
 
 
 def _chosen(blockers: list[Finding]) -> list[Pass]:
