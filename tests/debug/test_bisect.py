@@ -166,7 +166,7 @@ def _between(x: gs.Variable, y: gs.Variable, middle: gs.Node, functions: list[gs
 
 
 @pytest.mark.parametrize("where", ["top", "loop", "function"])
-@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_fault_anywhere_takes_few_runs(where: str, count: int, tmp_path: Path) -> None:
     for seed in range(3 if count > 1000 else 1):
         fault = random.Random(f"{where}{seed}").randrange(count - 10)
