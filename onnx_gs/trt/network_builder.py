@@ -56,18 +56,15 @@ class NetworkBuilder:
             MissingExtraError: no TensorRT is installed.
         """
         tensorrt.require("build a network")
-        self.session = Session(gpu_allocator=gpu_allocator, step=self._progress)
+        self._steps = _Steps()
+        self.session = Session(gpu_allocator=gpu_allocator, step=self._steps)
         self.network = self.session.network
         self.via = "layers"
         self.reasons: list[str] = []
         self.paths: dict[str, str] = {}
-        self._step: Any = None
         self._loops: list[LoopBuilder] = []
         self._conditionals: list[ConditionalBuilder] = []
         self._source: model_source.ModelSource | None = None
-
-    def _progress(self, phase: str, parent: str | None, done: int, steps: int) -> bool:
-        return self._step is None or bool(self._step(phase, parent, done, steps))
 
     # -- tensors and operators ------------------------------------------------------------------------
 
@@ -260,11 +257,21 @@ class NetworkBuilder:
         self.check()
         chosen = merged(options, settings)
         with interruptible() as interrupted, tensorrt.listen(quiet=True) as heard:
-            self._step = _step(interrupted, _listener(progress))
+            self._steps.listener = _step(interrupted, _listener(progress))
             try:
                 return build_network(self.session, output, chosen, heard, interrupted, self._source)
             finally:
-                self._step = None
+                self._steps.listener = None
+
+
+class _Steps:
+    """What the progress monitor calls. It knows no builder: TensorRT's references to the monitor are invisible to Python's collector."""
+
+    def __init__(self) -> None:
+        self.listener: Any = None
+
+    def __call__(self, phase: str, parent: str | None, done: int, steps: int) -> bool:
+        return self.listener is None or bool(self.listener(phase, parent, done, steps))
 
 
 class LoopBuilder:

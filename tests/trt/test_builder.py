@@ -386,6 +386,32 @@ def test_two_hundred_builds_leak_nothing():
     assert grown < 30
 
 
+@pytest.mark.slow
+def test_networks_and_checks_leak_nothing():
+    import gc
+
+    from onnx_gs.trt import NetworkBuilder, check, describe
+
+    graph = parse(LOOP)
+
+    def resident():
+        gc.collect()
+        return int(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))) / 1024
+
+    def round_trip(count):
+        for _ in range(count):
+            check(graph)
+            describe(graph)
+            NetworkBuilder.from_graph(graph).build()
+
+    round_trip(10)
+    before = resident()
+    round_trip(60)
+    grown = resident() - before
+    print(f"60 of each: grown by {grown:.1f} MiB")
+    assert grown < 3
+
+
 def test_the_report_is_plain_data():
     import json
 
