@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Types that TensorRT passes over a network's border.
 _AT_THE_BORDER = (dtypes.UINT8, dtypes.INT8)
+#: Operators between which whole numbers may as well be floats.
+_AS_FLOATS = MOVES | {"QuantizeLinear", "DequantizeLinear", "MaxPool", "Constant"}
 
 
 @dataclass(frozen=True)
@@ -223,10 +225,11 @@ class _Change:
 
 
 class _Widen(_Change):
-    """uint8 and the like in int32 or int64."""
+    """uint8 and the like in int32 or int64; in float32, which holds them all, where elements are only quantized, moved and dequantized."""
 
     def __init__(self, work: Work, part: Component) -> None:
-        super().__init__(work, part, CARRIERS[part.dtype])
+        only_moved = all(node.op in _AS_FLOATS for _, node in part.nodes.values()) and part.dtype.bits <= 16
+        super().__init__(work, part, dtypes.FLOAT if only_moved else CARRIERS[part.dtype])
 
     def change(self, owner: Graph, node: Node) -> None:
         if node.op in {"QuantizeLinear", "DequantizeLinear"}:
@@ -239,7 +242,7 @@ class _Widen(_Change):
             node.attrs["to"] = self.dtype.number
         narrow_source = node.op == "Cast" and self.work.facts.dtype(node.inputs[0]) is dtypes.BOOL
         self.replaced(node)
-        if node.op == "MaxPool":
+        if node.op == "MaxPool" and self.dtype is not dtypes.FLOAT:
             self._as_float(owner, node)
         elif (node.op in WRAPS or node.op == "Cast") and made and not narrow_source:
             self._wrap(owner, node)
