@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_gs.analysis import dim_expr
+from onnx_gs.analysis import dim_expr, shape_inference
 from onnx_gs.analysis.dim_expr import Dim, Expr, TooLarge
 from onnx_gs.analysis.shape_arithmetic import MAX_ITEMS, Contents, Item
 from onnx_gs.analysis.shape_functions import FUNCTIONS, Shape
+from onnx_gs.errors import OnnxGsError
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.node import ONNX_DOMAINS
@@ -229,12 +230,35 @@ class ShapeFacts:
                 self._tell_from_fallback(node, t)
 
     def _tell_from_fallback(self, node: Node, tensor: Tensor) -> None:
+        """Tell what ONNX's own inference says where there is no function for the operator in the table."""
         found = None
-        if _fallback is not None and not self._in_function:
+        if not self._in_function and tensor.type == "tensor_type" and self._is_foreign(node):
             if self._fallback is None:
-                self._fallback = _fallback(self)
+                self._fallback = self._inferred()
             found = self._fallback.get(id(tensor))
         self.tell(tensor, *(found or (None, None)))
+
+    def _is_foreign(self, node: Node) -> bool:
+        if node.domain in ONNX_DOMAINS:
+            return node.op not in FUNCTIONS
+        return any(f.name == node.op and f.domain == node.domain for f in self.root.functions)
+
+    def _inferred(self) -> dict[int, tuple[DataType | None, Shape | None]]:
+        """Run ONNX's inference on a copy; give what it says by the id of the original tensor."""
+        twin = self.root.copy()
+        try:
+            shape_inference.infer(twin)
+        except OnnxGsError:
+            return {}
+        names = {d for t in self.root.inputs if t.type == "tensor_type" for d in t.shape or () if isinstance(d, str)}
+        found: dict[int, tuple[DataType | None, Shape | None]] = {}
+        for graph, other in zip(walk.graphs(self.root), walk.graphs(twin)):
+            for node, copied in zip(graph.nodes, other.nodes):
+                for t, u in zip(node._outputs, copied._outputs):
+                    if t._name and u.type == "tensor_type" and u.shape is not None:
+                        shape = tuple(int(d) if is_static_dim(d) else self._named(d if d in names else None) for d in u.shape)
+                        found[id(t)] = (dtypes.of(u), shape)
+        return found
 
     # -- bodies -----------------------------------------------------------------------------------
 
@@ -265,9 +289,6 @@ def _is_unknown(dim: Dim) -> bool:
 
 
 # -- the table --------------------------------------------------------------------------------------
-
-_fallback: Callable[[ShapeFacts], dict[int, tuple[DataType | None, Shape | None]]] | None = None
-
 
 def register_shape_function(domain: str, op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register how an operator of yours shapes its outputs, so that inference and folding go on behind it.

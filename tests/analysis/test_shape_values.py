@@ -125,3 +125,9 @@ def test_a_registered_function_lets_inference_go_on():
     facts = ShapeFacts(graph)
     assert str(facts.contents(s).items) == "(floor(n/2), 4)"
     assert facts.dtype(y).name == "FLOAT16"
+
+
+def test_an_operator_without_a_function_is_left_to_the_inference_of_onnx():
+    text = "g (float[n, 2, 5, 6] x) => (float y) <int64[1] b = {0}, int64[1] e = {5}, int64[1] a = {3}> { w = Slice (x, b, e, a) d = Det (w) y = Neg (d) }"
+    graph = parse(text)
+    assert public_shape(ShapeFacts(graph).shape(graph.nodes[1].outputs[0])) == ["n", 2]

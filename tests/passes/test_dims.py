@@ -1,0 +1,112 @@
+"""Binding symbolic dims, and making fixed ones symbolic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onnx_gs as gs
+from onnx_gs.errors import GraphValueError
+from onnx_gs.passes.bind_dims import BindDims
+from onnx_gs.passes.make_dynamic import MakeDynamic
+from tests.support.rewrites import assert_same, model, run
+
+
+def test_a_dim_gets_its_size_everywhere():
+    graph = gs.import_onnx(model("g (float[n, m] x) => (float[m, n] y) { t = Transpose (x) y = Neg (t) }"))
+    graph.infer_shapes().bind_dims({"n": 4})
+    assert list(graph.inputs[0].shape) == [4, "m"]
+    assert list(graph.outputs[0].shape) == ["m", 4]
+    assert list(graph.nodes[0].outputs[0].shape) == ["m", 4]
+
+
+def test_an_expression_of_bound_dims_gets_its_value():
+    x, y = gs.Variable("x", np.float32, ("n", 2)), gs.Variable("y", np.float32, ("2*n + 1", "n//k"))
+    graph = gs.Graph([gs.Node("Custom", domain="my", inputs=[x], outputs=[y])], [x], [y])
+    BindDims({"n": 4})(graph)
+    assert list(y.shape) == [9, "n//k"]
+
+
+def test_a_name_that_no_dim_has_is_an_error_that_lists_them():
+    graph = gs.import_onnx(model("g (float[n, m] x) => (float[n, m] y) { y = Neg (x) }"))
+    with pytest.raises(GraphValueError, match="'m', 'n'"):
+        graph.bind_dims({"batch": 4})
+    with pytest.raises(GraphValueError, match="cannot be -1"):
+        graph.bind_dims({"n": -1})
+
+
+FIXED = {
+    "reshape": ("g (float[2, 6] x) => (float[2, 3, 2] y) <int64[3] t = {2, 3, 2}> { y = Reshape (x, t) }", [-1, 3, 2]),
+    "merged": ("g (float[2, 3, 4] x) => (float[2, 12] y) <int64[2] t = {6, 4}, int64[2] u = {2, 12}> { a = Reshape (x, t) b = Exp (a) y = Reshape (b, u) }", [-1, 4]),
+    "expand": ("g (float[2, 1] x) => (float[2, 3] y) <int64[2] t = {2, 3}> { y = Expand (x, t) }", [1, 3]),
+    "slice": ("g (float[2, 6] x) => (float[2, 3] y) <int64[2] b = {0, 1}, int64[2] e = {2, 4}> { y = Slice (x, b, e) }", None),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_constant_that_holds_the_old_size_is_mended(name):
+    text, target = FIXED[name]
+    source = model(text)
+    graph = gs.import_onnx(source)
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    assert report.rewritten
+    assert graph.inputs[0].shape[0] == "batch"
+    assert graph.outputs[0].shape[0] == "batch"
+    if target is not None:
+        assert graph.nodes[0].inputs[1].values.tolist() == target
+    result = gs.export_onnx(graph)
+    shape = [d.dim_value for d in source.graph.input[0].type.tensor_type.shape.dim]
+    a, b = (np.random.default_rng(seed).standard_normal(shape).astype(np.float32) for seed in (0, 1))
+    single = [run(source, {"x": part}) for part in (a, b)]
+    assert_same(single[0], run(result, {"x": a}))
+    assert_same([np.concatenate([single[0][0], single[1][0]])], run(result, {"x": np.concatenate([a, b])}))
+
+
+def test_a_token_in_front_of_each_row_follows():
+    text = "g (float[2, 3, 4] x) => (float[2, 4, 4] y) <float[1, 1, 4] token = {1, 2, 3, 4}, int64[3] t = {2, 1, 4}> { a = Expand (token, t) y = Concat <axis = 1> (a, x) }"
+    source = model(text)
+    graph = gs.import_onnx(source)
+    assert not graph.make_dynamic("x", 0, "batch").declined
+    (found,) = run(gs.export_onnx(graph), {"x": np.zeros((5, 3, 4), np.float32)})
+    assert found.shape == (5, 4, 4)
+    assert found[:, 0].tolist() == [[1, 2, 3, 4]] * 5
+
+
+def test_what_cannot_be_proved_leaves_the_model_as_it_was():
+    text = "g (float[2, 3] x) => (float[2, 3] y) <float[2, 1] w = {1, 2}> { y = Mul (x, w) }"
+    graph = gs.import_onnx(model(text))
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.rewritten
+    assert "its parts differ" in report.declined[0].reason
+    assert list(graph.inputs[0].shape) == [2, 3]
+
+
+def test_an_output_that_does_not_follow_is_no_proof():
+    text = "g (float[2, 3] x) => (float[2, 3] y) <int64[2] i = {0, 1}> { y = Gather (x, i) }"
+    report = gs.import_onnx(model(text)).make_dynamic("x", 0, "batch")
+    assert "keeps the size 2" in report.declined[0].reason
+
+
+def test_another_input_that_holds_the_size_is_named():
+    text = "g (float[2, 3] x, float[2, 3] z) => (float[2, 3] y) { y = Add (x, z) }"
+    assert "'z'" in gs.import_onnx(model(text)).make_dynamic("x", 0, "batch").declined[0].reason
+    graph = gs.import_onnx(model(text))
+    assert not MakeDynamic("x,z", 0, "batch")(graph).declined
+    assert list(graph.outputs[0].shape) == ["batch", 3]
+
+
+def test_there_and_back():
+    text = "g (float[batch, 6] x) => (float[batch, 3, 2] y) <int64[2] c = {3, 2}, int64[1] z = {0}, int64[1] o = {1}> { s = Shape (x) n = Slice (s, z, o) t = Concat <axis = 0> (n, c) y = Reshape (x, t) }"
+    graph = gs.import_onnx(model(text)).bind_dims({"batch": 2}).simplify()
+    assert graph.nodes[0].inputs[1].values.tolist() == [2, 3, 2]
+    assert not graph.make_dynamic("x", 0, "batch").declined
+    assert list(graph.outputs[0].shape) == ["batch", 3, 2]
+
+
+def test_an_axis_that_is_not_fixed_is_an_error():
+    graph = gs.import_onnx(model("g (float[n, 3] x) => (float[n, 3] y) { y = Neg (x) }"))
+    with pytest.raises(GraphValueError, match="not fixed"):
+        graph.make_dynamic("x", 0, "batch")
+    with pytest.raises(GraphValueError, match="no input 'z'"):
+        graph.make_dynamic("z", 0, "batch")
