@@ -28,6 +28,7 @@ class LowerScan(Pass):
                axis
                moved by ``Slice`` and ``Transpose``. That is done where there is no state, where the length is known and unrolling fits ``max_nodes``,
                and for every Scan with ``everything``. Otherwise negative axes become non-negative. A batch (opset 8) is an outer ``Loop``.
+               A body that returns its own input returns an ``Identity`` of it: ONNX Runtime leaves such an output unwritten.
     Requires:  known ranks where axes are negative or an output's axis is not 0. Arithmetic and its order stay.
     Declines:  unknown ranks; sequence lengths given (opset 8); a reversed output before opset 10.
     TensorRT:  refuses a Scan without state and negative axes (reality rows 17 and 18), takes all other forms.
@@ -66,7 +67,7 @@ class LowerScan(Pass):
             report.rewrote(owner, node, f"a loop: {'no state' if scan.states == 0 else 'asked for' if not fits else count.why}")
             scan.to_loop(owner)
         elif scan.normalize():
-            report.rewrote(owner, node, "axes made non-negative")
+            report.rewrote(owner, node, "axes non-negative, and outputs of its own")
         else:
             report.decline(owner, node, "TensorRT takes it as it is; " + (count.why if count.exact is None else "unrolled it would exceed max_nodes"))
 
@@ -110,17 +111,20 @@ class _Scan:
             self.out_axes[j] = axis if axis >= 0 or rank is None else axis + rank
         if self.editor.root.opset < 10 and any(self.out_reverse):
             return "a reversed output needs opset 10"
-        formals = {id(t) for t in self.body.inputs[self.states :]}
-        if self.states and any(id(t) in formals for t in self.body.outputs):
-            return "a body's output is its scan input itself, which ONNX Runtime leaves unwritten; kept as it is"
         return ""
 
     def scanned(self, k: int) -> Tensor:
         return self.node.inputs[self.states + k]
 
     def normalize(self) -> bool:
-        """Write non-negative axes; tell whether there was a negative one."""
-        changed = False
+        """Write non-negative axes, and outputs that are no inputs; tell whether there was something to change."""
+        emit = Emitter(self.editor.names, self.editor.root.opset, self.node.name or "scan")
+        formals = {id(t) for t in self.body.inputs}
+        outputs = [emit.identity(t) if id(t) in formals else t for t in self.body.outputs]
+        changed = bool(emit.nodes)
+        if changed:  # ONNX Runtime leaves an output unwritten that is an input of the body itself
+            self.editor.append(self.body, emit.nodes)
+            self.editor.set_outputs(self.body, outputs)
         for name, axes in (("scan_input_axes", self.in_axes), ("scan_output_axes", self.out_axes)):
             given = self.node.attrs.get(name) or []
             if any(int(a) < 0 for a in given):
