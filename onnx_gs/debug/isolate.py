@@ -303,12 +303,14 @@ def _pass_through(part: Graph) -> None:
 
 def _used_functions(root: Graph, nodes: list[Node]) -> list:  # type: ignore[type-arg]
     """List the functions that nodes call, also through other functions and bodies, in the model's order."""
+    if not root.functions:
+        return []
     by_key = {f.key: f for f in root.functions}
     used: set[tuple[str, str, str]] = set()
     pending = list(nodes)
     while pending:
         node = pending.pop()
-        for body in walk.nested(node) if node._attrs else ():
+        for body in walk.bodies(node) if node._attrs else ():
             pending.extend(body.nodes)
         key = (node.domain or "", node.op, node.overload if by_key else "")
         if key in by_key and key not in used:
