@@ -63,11 +63,13 @@ class SynchronizedList(list[T]):
         ['Relu']
     """
 
-    __slots__ = ("_gone", "field_name", "parent_obj")
+    __slots__ = ("_gone", "_marked", "_read_between", "field_name", "parent_obj")
 
     parent_obj: Any
     field_name: str
     _gone: dict[int, int]  # only while stale: id of an item -> occurrences to sweep
+    _marked: int  # only while stale: how many occurrences that are
+    _read_between: bool  # set where a long list was last read after every single removal
 
     def __init__(self, parent_obj: Any, field_name: str, initial: Iterable[T] = ()) -> None:
         """Make the list and link the first items."""
@@ -124,9 +126,14 @@ class SynchronizedList(list[T]):
             if list.__getitem__(self, -1) is owner:
                 list.__delitem__(self, -1)
                 return
+            if list.__getitem__(self, 0) is owner and getattr(self, "_read_between", False):
+                list.__delitem__(self, 0)  # ``while x.outputs: x.outputs[0].inputs.clear()``
+                return
             self._gone = {}
+            self._marked = 0
             self.__class__ = _StaleList
         self._gone[id(owner)] = self._gone.get(id(owner), 0) + 1
+        self._marked += 1
 
     def _sweep(self) -> None:
         """Do nothing: only a stale list has something to sweep."""
@@ -238,10 +245,15 @@ class _StaleList(SynchronizedList[T]):
 
     __slots__ = ()
 
+    def __len__(self) -> int:
+        """Count without sweeping."""
+        return max(0, list.__len__(self) - self._marked)
+
     def _sweep(self) -> None:
         gone = self._gone
+        self._read_between = self._marked == 1
         self.__class__ = SynchronizedList  # type: ignore[assignment]
-        del self._gone
+        del self._gone, self._marked
         kept = []
         for item in list.__iter__(self):
             left = gone.get(id(item), 0)
@@ -264,7 +276,7 @@ def _swept(name: str) -> Any:
 
 
 for _name in (
-    "__len__", "__iter__", "__getitem__", "__contains__", "__reversed__", "__add__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__", "__le__",
+    "__iter__", "__getitem__", "__contains__", "__reversed__", "__add__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__", "__le__",
     "__gt__", "__ge__", "__repr__", "__sizeof__", "index", "count", "sort", "reverse", "copy", "__copy__", "__deepcopy__", "__reduce_ex__",
     "append", "insert", "extend", "pop", "remove", "clear", "__iadd__", "__imul__", "__setitem__", "__delitem__",
 ):  # fmt: skip
