@@ -13,6 +13,7 @@ from onnx_gs.passes import (
     legalize_bitwise,
     legalize_float8,
     legalize_integers,
+    legalize_pooling,
     legalize_scatter,
     legalize_selection,
     legalize_training,
@@ -136,6 +137,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **legalize_selection.RULES,
     **legalize_training.RULES,
     **legalize_transforms.RULES,
+    **legalize_pooling.RULES,
     **legalize_float8.RULES,
     "MatMul": (*legalize_integers.RULES["MatMul"], _vector_matmul),
 }
@@ -149,7 +151,8 @@ class LegalizeOps(NodePass):
                ``Celu`` of halves; ``CumSum`` along a computed axis; ``MatMul`` of a vector by several matrices; extra outputs of ``MaxPool``
                and ``LayerNormalization``; ``ScatterND`` and ``ScatterElements`` with a reduction; ``BatchNormalization`` and ``Dropout`` in
                training mode; ``NonZero`` of ones, its ``Shape``, ``Compress``; bitwise operators; ``MatMulInteger``, ``ConvInteger``;
-               ``DFT``, ``Det`` and ``Resize`` with antialias, of known size; casts to float8 and back.
+               ``DFT``, ``Det`` and ``Resize`` with antialias, of known size; pooling with dilations, and ``LpPool`` of other norms than 1
+               and 2; casts to float8 and back.
     Rewrites:  each into operators that TensorRT takes, as the rule's text says; an unused extra output is dropped.
     Requires:  known element types and ranks, constant indices of scatters, constant conditions of ``Compress``.
     Declines:  with the reason that the rule gives; a used second output of ``MaxPool`` stays.
@@ -163,7 +166,7 @@ class LegalizeOps(NodePass):
     """
 
     name: ClassVar[str] = "legalize-ops"
-    ops: ClassVar[tuple[str, ...]] = (*_FEWER_OUTPUTS, *RULES)
+    ops: ClassVar[tuple[str, ...]] = (*_FEWER_OUTPUTS, *(op for op in RULES if op not in _FEWER_OUTPUTS))
 
     def run(self, graph: Graph, report: Report) -> None:
         """Look at every node of the operators, bodies and functions included."""
@@ -176,10 +179,9 @@ class LegalizeOps(NodePass):
         """Apply the first rule that gives something."""
         if node.op in _FEWER_OUTPUTS:
             _drop_unused_outputs(work, owner, node)
-            return
         if not any(work.edit.is_used(t) for t in node.outputs):
             return
-        for rule in RULES[node.op]:
+        for rule in RULES.get(node.op, ()):
             if apply(rule, work, owner, node):
                 return
 

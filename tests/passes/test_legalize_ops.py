@@ -345,3 +345,33 @@ def test_sums_along_a_computed_axis(shape, kind):
     x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
     assert_equal_outputs(PASS, text, *({"x": x, "a": np.array(a, kind)} for a in range(-rank, rank)))
     assert ops(text).count("CumSum") == rank
+
+
+# -- pooling ---------------------------------------------------------------------------------------
+
+POOLS = [
+    "kernel_shape = [2, 2], dilations = [2, 2]",
+    "kernel_shape = [2, 3], dilations = [2, 1], strides = [2, 1], pads = [1, 1, 1, 1]",
+    "kernel_shape = [3, 2], dilations = [1, 2], strides = [2, 2], ceil_mode = 1",
+]
+
+
+@pytest.mark.parametrize("geometry", POOLS)
+@pytest.mark.parametrize(("op", "more"), [("MaxPool", ""), ("AveragePool", ", count_include_pad = 0"), ("AveragePool", ", count_include_pad = 1"), ("LpPool", ", p = 3")])
+def test_pooling_with_dilations(op, more, geometry):
+    text = f"g (float[1,2,7,8] x) => (float[1,2,H,W] y) {{ y = {op} <{geometry}{more}> (x) }}"
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 2, 7, 8)).astype(np.float32)}
+    skip_unless_it_runs(text, feeds, 19)
+    assert op not in ops(text, 19)
+    assert_equal_outputs(PASS, text, feeds, opset=19, tolerance=0.0 if op == "MaxPool" else 1e-5)  # sums one after the other
+
+
+@pytest.mark.parametrize("geometry", ["kernel_shape = [2, 2]", 'kernel_shape = [3, 2], strides = [2, 1], auto_pad = "SAME_UPPER"', 'kernel_shape = [2, 2], auto_pad = "SAME_LOWER"'])
+def test_pooling_by_another_norm(geometry):
+    text = f"g (float[1,2,7,8] x) => (float[1,2,H,W] y) {{ y = LpPool <{geometry}, p = 4> (x) }}"
+    assert "LpPool" not in ops(text)
+    assert_equal_outputs(PASS, text, {"x": np.random.default_rng(0).standard_normal((1, 2, 7, 8)).astype(np.float32)}, tolerance=1e-5)
+
+
+def test_pooling_without_dilations_stays():
+    assert_declines(PASS, "g (float[1,2,7,8] x) => (float[1,2,6,7] y) { y = MaxPool <kernel_shape = [2, 2]> (x) }", "")
