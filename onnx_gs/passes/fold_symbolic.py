@@ -99,9 +99,10 @@ class FoldTargets(NodePass):
 def _reshape(work: Work, owner: Graph, node: Node) -> None:
     if len(node._inputs) < 2 or isinstance(node._inputs[1], Constant):
         return
-    target = reshape_target(work.facts.shape(node._inputs[0]), work.facts.shape(node._outputs[0]))
-    if target is None:
-        return
+    after, held = work.facts.shape(node._outputs[0]), work.facts.contents(node._inputs[1])
+    target = reshape_target(work.facts.shape(node._inputs[0]), after)
+    if target is None or after is None or held is None or any(i is None and d != -1 for i, d in zip(held.items, target)):
+        return  # a size that only a declaration knows is no reason to stop computing it
     if node.attrs.get("allowzero", 0):
         node.attrs = {k: v for k, v in node.attrs.items() if k != "allowzero"}  # a 0 in the new target means "as before"
     work.report.rewrote(owner, node, f"to {target}")
