@@ -3,8 +3,9 @@
     python -m benchmarks.fold_table MODELS [--peers benchmarks/fold_peers.tsv] [-o docs/fold-table.md]
 
 ``MODELS`` is a folder with the models of the table, in any folders below it. Each is simplified, once as it is and once with
-fusions and without a limit on growth, and run in ONNX Runtime next to the original, on three seeded inputs and two sizes of every symbolic dim. The other tools' figures are
-those of the table of peers, which says for each model how many nodes the best tool leaves whose result is bit-equal, and the best whose result is close.
+fusions and without a limit on growth, and run in ONNX Runtime next to the original, on three seeded inputs and two sizes of
+every symbolic dim. The other tools' figures are those of the table of peers, which says for each model how many nodes the best
+tool leaves whose result is bit-equal, and the best whose result is close.
 """
 
 from __future__ import annotations
