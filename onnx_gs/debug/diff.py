@@ -277,6 +277,7 @@ class _Diff:
         pair_equal(lambda n, side: self._own(n, side) if _has_weight(n) else None, unique=True)
         pair_equal(lambda n, side: (self._own(n, side), context[side][id(n)]), unique=True)
         spread()
+        self._bridge(a, b, matched, free_a, free_b, pair, context)
         pair_equal(lambda n, side: (forward[side][id(n)], _types_of(n)))
         pair_equal(lambda n, side: forward[side][id(n)])
         spread(sure=False)
@@ -326,6 +327,23 @@ class _Diff:
                 for p, q in zip(t._inputs, u._inputs):
                     try_pair(p, q)
             starts.extend(zip(x._outputs, y._outputs))
+
+    def _bridge(
+        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
+        context: tuple[dict[int, bytes], dict[int, bytes]],
+    ) -> None:  # fmt: skip
+        """Go on behind nodes that only one model has: where two chains of single readers run alike again, their nodes belong together."""
+        fresh = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched and id(n) in self._sure]
+        while fresh:
+            found: list[tuple[Node, Node]] = []
+            for x, y in fresh:
+                ends = _realigned(_chain(x, free_a), _chain(y, free_b))
+                if ends is not None:
+                    pair(*ends)
+                    found.append(ends)
+            before = set(matched)
+            self._spread(a, b, found, free_a, free_b, pair, context)
+            fresh = found + [(n, matched[id(n)]) for n in a.nodes if id(n) in matched and id(n) not in before] if found else []
 
     def _readers(
         self, t: Tensor, u: Tensor, free_a: dict[int, Node], free_b: dict[int, Node], try_pair: Any,
@@ -582,6 +600,7 @@ class _Weights:
 
 Scopes = tuple[dict[int, bytes], ...]
 PART = 1 << 22
+FAR = 16  # how far to look along a chain for where it runs alike again
 MOST_COMPARED = 4096  # of readers of one tensor, each against each
 
 
@@ -619,6 +638,29 @@ def _is_float(values: np.ndarray[Any, Any]) -> bool:
 
 def _operator(node: Node) -> bytes:
     return f"{'' if node.domain in ONNX_DOMAINS else node.domain}|{node.op}|{node.overload}".encode()
+
+
+def _chain(node: Node, free: dict[int, Node]) -> list[Node]:
+    """List the free nodes behind one, each the only reader of the one before."""
+    found: list[Node] = []
+    while len(found) < FAR:
+        readers = {id(n): n for t in node._outputs for n in t._outputs}
+        if len(readers) != 1 or not readers.keys() <= free.keys():
+            break
+        node = next(iter(readers.values()))
+        found.append(node)
+    return found
+
+
+def _realigned(ours: list[Node], theirs: list[Node]) -> tuple[Node, Node] | None:
+    """Give the first nodes from which two chains run alike, when a few of one or of both are left out."""
+    for left_out in range(1, FAR // 2):
+        for mine in range(left_out + 1):
+            tail, other = ours[mine:], theirs[left_out - mine :]
+            length = min(len(tail), len(other), FAR // 2)
+            if length > 1 and all(_operator(x) == _operator(y) for x, y in zip(tail[:length], other)):
+                return tail[0], other[0]
+    return None
 
 
 def _types_of(node: Node) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_gs.analysis import shape_inference
 from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
-from onnx_gs.ir import dtypes, scopes, walk
+from onnx_gs.ir import dtypes, order, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, _copy_nodes, copy_graph, local_ids
 from onnx_gs.ir.function import Function
@@ -152,8 +152,8 @@ def _extract(
     if idle and only is None:
         LOGGER.warning("the outputs do not depend on %s, which therefore do not become inputs", idle)
         starts = [t for t in starts if id(t) in used]
-    order = starts if inputs_given else [t for t in index.root.inputs if home is index.root and (id(t) in used or id(t) in {id(e) for e in ends})]
-    borders = list({id(t): t for t in [*order, *unlisted]}.values())
+    listed = starts if inputs_given else [t for t in index.root.inputs if home is index.root and (id(t) in used or id(t) in {id(e) for e in ends})]
+    borders = list({id(t): t for t in [*listed, *unlisted]}.values())
     inferred = _types(index.root, [*borders, *ends])
     with collector_paused():
         return _copy_part(index.root, home, needed, borders, ends, name, inferred)
@@ -196,7 +196,10 @@ def _types(root: Graph, borders: list[Tensor]) -> dict[int, Tensor]:
         return {}
     twins = Twins(None, local_ids(root))
     with collector_paused():
-        shape_inference.infer(copy_graph(root, twins=twins))
+        whole = copy_graph(root, twins=twins)
+        for graph in walk.graphs(whole):
+            order.sort_nodes(graph)
+        shape_inference.infer(whole)
     found = {id(t): twins(t) for t in missing}
     for t in missing:
         if found[id(t)].dtype is None:
@@ -296,6 +299,7 @@ def _pass_through(part: Graph) -> None:
     for at, t in enumerate(part.outputs):
         if id(t) in given:
             out = Variable(f"{t.name}_out", t.dtype, t.shape)
+            out.value_type = t.value_type if isinstance(t, Variable) else out.value_type
             out.__dict__["_cut_from"] = t.__dict__.get("_cut_from")
             part.nodes.append(Node("Identity", inputs=[t], outputs=[out]))
             part.outputs[at] = out

@@ -3,6 +3,7 @@
 (() => {
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const OPEN_AT_START = 70;     // leaves that are shown before the reader opens anything
+const MOST_EDGES = 8;         // of one value; more readers name it instead
 const LARGEST = 1500;         // leaves that "open all" goes up to
 const SEVERITY = ["blocker", "removed", "added", "changed", "warning"];
 const SVG = "http://www.w3.org/2000/svg";
@@ -186,7 +187,7 @@ class Pane {
     this._draw();
     this.layoutMs = performance.now() - started;
     const hidden = this._hidden();
-    this.note.textContent = `${this.leaves.size} boxes` + (hidden ? `, ${hidden.toLocaleString("en")} nodes in closed groups: click one to see inside` : "") + ` · laid out in ${Math.round(this.layoutMs)} ms`;
+    this.note.textContent = `${this.leaves.size} boxes` + (hidden ? `, ${hidden.toLocaleString("en")} nodes in closed groups: click one to see inside` : "") + (this.far ? `, ${this.far} edges of values that many read are named (⇠)` : "") + ` · laid out in ${Math.round(this.layoutMs)} ms`;
     document.documentElement.dataset[`leaves${this.side}`] = this.leaves.size;
     document.documentElement.dataset[`layout${this.side}`] = Math.round(this.layoutMs);
   }
@@ -260,14 +261,30 @@ class Pane {
     edge.tensors.add(t);
     if (!capture) edge.capture = false;
   }
+  _reads(id, t) {
+    const leaf = this.leaves.get(id), name = `⇠ ${shorten(this.model.tensors[t][0], 26)}`;
+    this.far++;
+    if (leaf.kind === "group") {
+      if (leaf.reads) { if (!leaf.reads.includes(name)) leaf.reads.push(name); } else { leaf.reads = [name]; leaf.height += 14; }
+      leaf.width = Math.max(leaf.width, this._readsText(leaf).length * 6 + 18);
+    } else if (!leaf.lines.includes(name) && leaf.lines.length < 5) {
+      leaf.height += leaf.lines.length ? 14 : 19; leaf.lines.push(name); leaf.width = Math.max(leaf.width, name.length * 6 + 18);
+    }
+  }
+  _readsText(leaf) { return leaf.reads.length > 2 ? `${leaf.reads[0]} and ${leaf.reads.length - 1} more` : leaf.reads.join(", "); }
   _edges() {
-    const edges = new Map();
+    const edges = new Map(), targets = new Map();
+    for (const [k, to] of this.rep) for (const t of this.model.nodes[k].i) if (t >= 0) { if (!targets.has(t)) targets.set(t, new Set()); targets.get(t).add(to); }
+    this.far = 0;
+    const far = new Map();  // what many boxes read is drawn to the nearest; the others name it
+    for (const [t, read] of targets) if (read.size > MOST_EDGES && this._source(t)) far.set(t, new Set([...read].slice(0, 3)));
     for (const [k, to] of this.rep) {
       const node = this.model.nodes[k];
       for (const t of node.i) {
         if (t < 0) continue;
         const maker = this.model.makers.get(t);
         const outer = maker !== undefined && this.model.nodes[maker].g !== node.g;
+        if (far.has(t) && !far.get(t).has(to) && this._source(t) !== to) { this._reads(to, t); continue; }
         this._join(edges, this._source(t), to, t, outer);
       }
     }
@@ -325,6 +342,7 @@ class Pane {
     } else if (leaf.kind === "group") {
       made.append(svg("text", {class: "op", x: at.x, y: y + 17, "text-anchor": "middle", "font-size": 12}, `▸ ${leaf.text}`));
       made.append(svg("text", {class: "sub", x: at.x, y: y + 33, "text-anchor": "middle"}, leaf.sub));
+      if (leaf.reads) made.append(svg("text", {class: "sub", x: at.x, y: y + 47, "text-anchor": "middle"}, this._readsText(leaf)));
     } else if (leaf.kind === "value") {
       made.append(svg("text", {x: at.x, y: y + 15, "text-anchor": "middle"}, leaf.text));
       leaf.lines.forEach((line) => made.append(svg("text", {class: "sub", x: at.x, y: y + 29, "text-anchor": "middle"}, line)));
