@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from onnx_gs import ir
 from onnx_gs.io import files
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.layer import Yielding
 from onnx_gs.passes import cleanup as _cleanup, toposort as _toposort
 
@@ -43,7 +44,8 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
             GraphValueError: the mode is unknown.
             GraphError: there is a cycle of nodes or functions, which is named; or a tensor's producer is not in the graph.
         """
-        _toposort.toposort(self, recurse_subgraphs=recurse_subgraphs, recurse_functions=recurse_functions, mode=mode)
+        with explained(self):
+            _toposort.toposort(self, recurse_subgraphs=recurse_subgraphs, recurse_functions=recurse_functions, mode=mode)
         return self
 
     def cleanup(
@@ -74,10 +76,11 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
             >>> [n.op for n in gs.Graph(nodes, [x], [y]).cleanup().nodes]
             ['Neg']
         """
-        _cleanup.cleanup(
-            self, remove_unused_node_outputs=remove_unused_node_outputs, recurse_subgraphs=recurse_subgraphs,
-            remove_unused_graph_inputs=remove_unused_graph_inputs, recurse_functions=recurse_functions,
-        )  # fmt: skip
+        with explained(self):
+            _cleanup.cleanup(
+                self, remove_unused_node_outputs=remove_unused_node_outputs, recurse_subgraphs=recurse_subgraphs,
+                remove_unused_graph_inputs=remove_unused_graph_inputs, recurse_functions=recurse_functions,
+            )  # fmt: skip
         return self
 
     def fold_constants(
@@ -112,11 +115,12 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         """
         from onnx_gs.passes.fold_constants import fold_constants
 
-        fold_constants(
-            self, fold_shapes=fold_shapes, recurse_subgraphs=recurse_subgraphs, partitioning=partitioning, error_ok=error_ok,
-            flatten_subgraphs=flatten_subgraphs, size_threshold=size_threshold, should_exclude_node=should_exclude_node,
-            recurse_functions=recurse_functions,
-        )  # fmt: skip
+        with explained(self):
+            fold_constants(
+                self, fold_shapes=fold_shapes, recurse_subgraphs=recurse_subgraphs, partitioning=partitioning, error_ok=error_ok,
+                flatten_subgraphs=flatten_subgraphs, size_threshold=size_threshold, should_exclude_node=should_exclude_node,
+                recurse_functions=recurse_functions,
+            )  # fmt: skip
         return self
 
     @_ours
@@ -138,7 +142,8 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         """
         from onnx_gs.passes.simplify import Simplify
 
-        Simplify(**options)(self)
+        with explained(self):
+            Simplify(**options)(self)
         return self
 
     @_ours
@@ -153,7 +158,8 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         """
         from onnx_gs.passes.lower_control_flow import LowerControlFlow
 
-        LowerControlFlow(**options)(self)
+        with explained(self):
+            LowerControlFlow(**options)(self)
         return self
 
     @_ours

@@ -21,6 +21,7 @@ from onnx_gs.io.importer import DEFAULTS_SINCE
 from onnx_gs.io.writer import Payload
 from onnx_gs.ir import dtypes, scopes, tensor as _tensor, walk
 from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.show import graph_label
@@ -62,7 +63,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
         >>> export_onnx(Graph([Node("Abs", inputs=[x], outputs=[y])], [x], [y])).graph.node[0].op_type
         'Abs'
     """
-    with collector_paused(), _text_only():
+    with collector_paused(), explained(graph), _text_only():
         return Exporter(check=do_type_check).model(graph, kwargs)
 
 
@@ -84,7 +85,7 @@ def export_skeleton(
     """
     payloads: list[Payload] = []
     exporter = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from, keep_places=keep_places)
-    with collector_paused(), _text_only():
+    with collector_paused(), explained(graph), _text_only():
         model = exporter.model(graph, kwargs)
     return model, payloads
 
@@ -437,7 +438,7 @@ class Exporter:
                 target.ClearField(field)
                 getattr(target, field).extend(names)
         put(target, "op_type", node.op)
-        put(target, "name", node.name)
+        put(target, "name", node.name or "")
         if node.domain is None:
             target.ClearField("domain")
         elif source is None or not source.HasField("domain"):

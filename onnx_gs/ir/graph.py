@@ -296,8 +296,9 @@ class Graph:
             tensor_map: outer tensors by name, for copying a body: what the body captures is taken from here.
         """
         from onnx_gs.ir.copying import copy_graph
+        from onnx_gs.ir.faults import explained
 
-        with collector_paused():
+        with collector_paused(), explained(self):
             return copy_graph(self, tensor_map)
 
     def __copy__(self: G) -> G:
@@ -307,8 +308,9 @@ class Graph:
     def __deepcopy__(self: G, memo: dict[int, Any]) -> G:
         """Give a copy that shares nothing that can be changed: functions and arrays included."""
         from onnx_gs.ir.copying import deepcopy_graph
+        from onnx_gs.ir.faults import explained
 
-        with collector_paused():
+        with collector_paused(), explained(self):
             return deepcopy_graph(self)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -82,8 +82,8 @@ class Node:
         return self._attrs  # type: ignore[no-any-return]
 
     @attrs.setter
-    def attrs(self, new: Mapping[str, Any]) -> None:
-        self._attrs = new
+    def attrs(self, new: Mapping[str, Any] | None) -> None:
+        self._attrs = new if new is not None else OrderedDict()  # None stands for attributes that are still in the message
 
     @property
     def inputs(self) -> SynchronizedList[Tensor]:

@@ -469,6 +469,8 @@ class Constant(Tensor):
         former = self._values if self._origin is None else self._origin
         if self._source is None and isinstance(former, LazyValues):
             self._source = former._source  # notes and metadata stay
+        if isinstance(new, (np.generic, int, float, list, tuple)):
+            new = np.asarray(new)  # arithmetic on an array without axes gives a scalar
         self._values = new
         self._origin = None
         self._location = None
