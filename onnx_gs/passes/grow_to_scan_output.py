@@ -109,6 +109,8 @@ def _growth(editor: Editor, loop: LoopParts, k: int) -> _Growth | str | None:
     shapes = [t.shape for t in parts]
     if any(s is None for s in shapes) or len({len(s) for s in shapes}) != 1:
         return "the rank of what a trip adds is not known"
+    if ends[-1] and editor.root.opset < 10:
+        return f"it grows in front, and turning rows around needs opset 10, not {editor.root.opset}"
     rank = len(shapes[0])
     axis = int(producer.attrs["axis"])
     if not -rank <= axis < rank:
