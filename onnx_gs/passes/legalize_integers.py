@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _EXACT = 1 << 24  # integers up to here, and sums of them that stay here, are exact in float32
 _MOST_PRODUCTS = 1 << 22
+_MOST_PIECES = 32
 _VECTOR, _MATRIX = 1, 2
 
 
@@ -64,34 +65,80 @@ def _as_floats(case: Case, k: int, zero: int) -> tuple[Tensor, int]:
             elif k == 0:
                 shift = emit.unsqueeze(shift, [-1])  # a row each
         made = emit.elementwise("Sub", made, shift)
+    known = case.array(zero)
+    if known is not None and known.size:  # what is left of the range on the longer side of the zero point
+        info = np.iinfo(dtype.numpy)
+        return made, max(int(known.max()) - info.min, info.max - int(known.min()))
     return made, 255 if point is not None or dtype.kind == "uint" else 128
 
 
+def _weights(case: Case) -> np.ndarray[Any, Any] | None:
+    """Give the absolute values of a constant second operand without its zero point."""
+    values, point = case.array(1), case.array(3)
+    if values is None or (case.input(3) is not None and point is None):
+        return None
+    if point is None or point.size == 1:
+        return np.asarray(np.abs(values.astype(np.int64) - (0 if point is None else int(point.reshape(())))))
+    shape = [-1, *([1] * (values.ndim - 1))] if case.node.op == "ConvInteger" else [-1]
+    return np.asarray(np.abs(values.astype(np.int64) - point.astype(np.int64).reshape(shape)))
+
+
+def _pieces(length: int, most: int) -> list[int]:
+    """Cut the terms of a sum so that each piece is exact.
+
+    Args:
+        length: how many terms there are.
+        most: how many are exact together.
+    """
+    if most < 1 or length > most * _MOST_PIECES:
+        raise Declined(f"sums of {length} products may be larger than float32 holds exactly")
+    return [most] * (length // most) + ([length % most] if length % most else [])
+
+
 def _matmul_integer(case: Case) -> Sequence[Tensor | None] | None:
-    """A MatMul of floats: every sum is an integer that float32 holds."""
-    x = case.shape(case.node.inputs[0])
-    if x is None or not x or x[-1] is None:
+    """A MatMul of floats: every sum is an integer that float32 holds; longer sums in pieces, added as int32."""
+    x, y = case.shape(case.node.inputs[0]), case.shape(case.node.inputs[1])
+    if x is None or y is None or not x or not y or x[-1] is None:
         raise Declined("the length of the sums is not known")
     a, most_a = _as_floats(case, 0, 2)
     b, most_b = _as_floats(case, 1, 3)
-    if x[-1] * most_a * most_b > _EXACT:
-        raise Declined(f"sums of {x[-1]} products may be larger than float32 holds exactly")
-    made = case.emit.op("MatMul", a, b, dtype=dtypes.FLOAT, shape=case.shape(case.node.outputs[0]))
-    return [case.emit.cast(made, dtypes.INT32)]
+    weights, length = _weights(case), int(x[-1])
+    sums = length * most_b if weights is None else int(weights.sum(axis=max(weights.ndim - 2, 0)).max(initial=0))
+    emit, out = case.emit, case.shape(case.node.outputs[0])
+    if sums * most_a <= _EXACT:
+        return [emit.cast(emit.op("MatMul", a, b, dtype=dtypes.FLOAT, shape=out), dtypes.INT32)]
+    sizes = _pieces(length, _EXACT // (most_a * most_b))
+    left = emit.split(a, sizes, len(x) - 1, len(sizes))
+    right = emit.split(b, sizes, max(len(y) - 2, 0), len(sizes))
+    made = [emit.cast(emit.op("MatMul", p, q, dtype=dtypes.FLOAT, shape=out), dtypes.INT32) for p, q in zip(left, right)]
+    return [_added(case, made)]
+
+
+def _added(case: Case, parts: Sequence[Tensor]) -> Tensor:
+    made = parts[0]
+    for part in parts[1:]:
+        made = case.emit.elementwise("Add", made, part)
+    return made
 
 
 def _conv_integer(case: Case) -> Sequence[Tensor | None] | None:
-    """A Conv of floats: every sum is an integer that float32 holds."""
+    """A Conv of floats: every sum is an integer that float32 holds; longer sums by groups of input channels, added as int32."""
     w = case.shape(case.node.inputs[1])
     if w is None or any(d is None for d in w[1:]):
         raise Declined("the length of the sums is not known")
     a, most_a = _as_floats(case, 0, 2)
     b, most_b = _as_floats(case, 1, 3)
-    count = int(np.prod([int(d) for d in w[1:]]))
-    if count * most_a * most_b > _EXACT:
-        raise Declined(f"sums of {count} products may be larger than float32 holds exactly")
-    made = case.emit.op("Conv", a, b, dtype=dtypes.FLOAT, shape=case.shape(case.node.outputs[0]), **case.node.attrs)
-    return [case.emit.cast(made, dtypes.INT32)]
+    channels, window = int(w[1]), int(np.prod([int(d) for d in w[2:]]))
+    weights = _weights(case)
+    sums = channels * window * most_b if weights is None else int(weights.reshape(len(weights), -1).sum(1).max(initial=0))
+    emit, out = case.emit, case.shape(case.node.outputs[0])
+    if sums * most_a <= _EXACT:
+        return [emit.cast(emit.op("Conv", a, b, dtype=dtypes.FLOAT, shape=out, **case.node.attrs), dtypes.INT32)]
+    if int(case.node.attrs.get("group", 1)) != 1:
+        raise Declined("long sums in groups")
+    sizes = _pieces(channels, _EXACT // (most_a * most_b * window))
+    pairs = zip(emit.split(a, sizes, 1, len(sizes)), emit.split(b, sizes, 1, len(sizes)))
+    return [_added(case, [emit.cast(emit.op("Conv", p, q, dtype=dtypes.FLOAT, shape=out, **case.node.attrs), dtypes.INT32) for p, q in pairs])]
 
 
 RULES: dict[str, tuple[Rule, ...]] = {"MatMul": (_integer_matmul,), "MatMulInteger": (_matmul_integer,), "ConvInteger": (_conv_integer,)}

@@ -130,8 +130,35 @@ def test_matmul_integer():
     assert ops(text).count("MatMul") == 1
 
 
-def test_matmul_integer_of_long_sums_is_declined():
-    assert_declines(PASS, "g (uint8[1,2000] a, uint8[2000,1] b) => (int32[1,1] y) { y = MatMulInteger (a, b) }", "larger than float32 holds exactly")
+@pytest.mark.parametrize("constant", [False, True])
+def test_long_sums_of_matmul_integer_are_cut(constant):
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(200, 256, (2, 1000), np.uint8), rng.integers(200, 256, (1000, 3), np.uint8)
+    x, w, y = gs.Variable("a", np.uint8, (2, 1000)), gs.Constant("w", b) if constant else gs.Variable("b", np.uint8, (1000, 3)), gs.Variable("y", np.int32, (2, 3))
+    graph = gs.Graph([gs.Node("MatMulInteger", inputs=[x, w], outputs=[y])], [x] if constant else [x, w], [y], opset=18, ir_version=9)
+    expected = a.astype(np.int64) @ b.astype(np.int64)
+    assert expected.max() > 2**24
+    PASS(graph)
+    assert [n.op for n in graph.nodes].count("MatMul") == 4
+    assert run(gs.export_onnx(graph), {"a": a} if constant else {"a": a, "b": b})[0].tolist() == expected.tolist()
+
+
+def test_small_weights_make_long_sums_exact():
+    x, w, y = gs.Variable("a", np.uint8, (2, 1000)), gs.Constant("w", np.full((1000, 3), 20, np.uint8)), gs.Variable("y", np.int32, (2, 3))
+    graph = gs.Graph([gs.Node("MatMulInteger", inputs=[x, w], outputs=[y])], [x], [y], opset=18)
+    PASS(graph)
+    assert [n.op for n in graph.nodes].count("MatMul") == 1
+
+
+def test_sums_of_open_length_are_declined():
+    assert_declines(PASS, "g (uint8[1,K] a, uint8[K,1] b) => (int32[1,1] y) { y = MatMulInteger (a, b) }", "the length of the sums is not known")
+
+
+def test_long_sums_of_conv_integer_are_cut():
+    text = "g (uint8[1,64,4,4] x, uint8[2,64,3,3] w) => (int32[1,2,2,2] y) { y = ConvInteger (x, w) }"
+    rng = np.random.default_rng(1)
+    assert ops(text).count("Conv") == 3
+    assert_equal_outputs(PASS, text, {"x": rng.integers(200, 256, (1, 64, 4, 4), np.uint8), "w": rng.integers(200, 256, (2, 64, 3, 3), np.uint8)})
 
 
 def test_conv_integer():
