@@ -141,7 +141,11 @@ def _dead(editor: Editor, loop: LoopParts) -> list[str]:
     all_nodes = editor.final_nodes(body)
     if len(needed) < loop.carried or len(scans) < loop.scans:
         needed = _closure(loop, all_nodes, needed, scans)
-    lost = droppable(editor, loop, [k for k in range(loop.carried) if k not in needed])
+    lost = [k for k in range(loop.carried) if k not in needed]
+    spare = set(lost) - set(droppable(editor, loop, lost))
+    if spare:  # what stays although nobody needs it still needs what it reads
+        needed = _closure(loop, all_nodes, needed | spare, scans)
+        lost = [k for k in range(loop.carried) if k not in needed]
     unread = [j for j in range(loop.scans) if j not in set(scans)]
     if not lost and not unread:
         return []

@@ -88,3 +88,15 @@ def test_an_invariant_value_that_is_also_a_row_and_read_in_a_branch():
                 o = Identity (q) }> }""",
         *({"x": np.float32([1, 2]), "m": np.array(n), "c": np.array(c)} for n in (0, 1, 3) for c in (True, False)),
     )
+
+
+def test_before_opset_11_a_loop_keeps_a_value_and_what_it_reads():
+    report = assert_equal_outputs(
+        NormalizeLoop(),
+        """g (float[2] x, bool c) => (float[K,2] z) <int64 zero = {0}> {
+            y, n, z = Loop ("", c, x, x) <body = b (int64 i, bool ci, float[2] s, float[2] t) => (bool co, float[2] so, float[2] to, float[2] o) {
+                so = Tanh (s)  to = Add (s, t)  o = Neg (x)  co = Less (i, zero) }> }""",
+        *({"x": np.float32([1, 2]), "c": np.array(c)} for c in (True, False)),
+        opset=10,
+    )
+    assert not report.rewritten
