@@ -130,6 +130,25 @@ def test_a_pass_leaves_these_operators(name, text, left):
     assert left_by(EVERY[name], text, tolerance=1e-4 if name.startswith("fuse") else 0.0) == left
 
 
+OLD = [
+    (11, "g (float[n, 6] x) => (float[n, 6] y) { a = Unsqueeze <axes = [1]> (x) b = Squeeze <axes = [1]> (a) y = Neg (b) }", "Neg"),
+    (11, "g (float[n, 6] x) => (float[n, 1] y) { a = ReduceSum <axes = [1], keepdims = 0> (x) y = Unsqueeze <axes = [1]> (a) }", "ReduceSum"),
+    (11, "g (float[n, 6] x) => (float[1, n, 1] y) { a = Unsqueeze <axes = [0]> (x) y = ReduceMax <axes = [-1]> (a) }", "Unsqueeze ReduceMax"),
+    (9, "g (float[n, 6] x) => (float[n, 6] y) { a = Slice <axes = [1], starts = [0], ends = [6]> (x) y = Neg (a) }", "Neg"),
+    (9, "g (float[n, 6] x) => (float[n, 2] y, float[n, 4] z) { y = Slice <axes = [1], starts = [0], ends = [2]> (x) z = Slice <axes = [1], starts = [2], ends = [6]> (x) }", "Split"),
+    (9, "g (float[n, 6] x) => (float[n, 6] y) { a = Pad <pads = [0, 0, 0, 0]> (x) b = Dropout (a) y = Neg (b) }", "Neg"),
+    (9, "g (float[n, 6] x) => (float[n, 3, 2] y) <int64[2] r = {3, 2}> { s = Shape (x) b = Slice <axes = [0], starts = [0], ends = [1]> (s) t = Concat <axis = 0> (b, r) y = Reshape (x, t) }", "Reshape"),
+    (11, "g (float[n, 6] x) => (float[n, 2, 3] y) <int64 i = {0}, int64[2] c = {2, 3}> { s = Shape (x) d = Gather (s, i) e = Unsqueeze <axes = [0]> (d) t = Concat <axis = 0> (e, c) y = Reshape (x, t) }", "Reshape"),
+    (7, "g (float[n, 1, 2, 2] x) => (float[n, 1, 2, 2] y) { a = Upsample <scales = [1.0, 1.0, 1.0, 1.0]> (x) y = Neg (a) }", "Neg"),
+    (11, "g (float[n, 2, 4] x) => (float[n, 2, 4] y, float[n, 2, 4] z) { a = Identity (x) b, c = Split <axis = 1, split = [1, 1]> (a) y = Concat <axis = 1> (b, c) z = Concat <axis = 1> (b, c) }", "Split Concat Concat"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("opset", "text", "left"), OLD, ids=[f"{case[0]}-{i}" for i, case in enumerate(OLD)])
+def test_older_opsets_have_their_own_forms(opset, text, left):
+    assert left_by(Simplify(), text, opset) == left
+
+
 def test_adding_zero_stays_where_signs_of_zeros_count():
     text = "g (float[n] x) => (float[n] y) <float z = {0}> { a = Add (x, z) y = Neg (a) }"
     strict = {p.name: p for p in Simplify(keep_zero_sign=True).passes()}["eliminate-arithmetic"]
