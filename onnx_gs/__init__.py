@@ -41,7 +41,8 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from onnx_gs.graph import Function, Graph, import_onnx, load
-    from onnx_gs.io.files import export_onnx, save
+    from onnx_gs.io.contract import export_onnx
+    from onnx_gs.io.files import save
     from onnx_gs.ir.node import Node
     from onnx_gs.ir.synchronized_list import SynchronizedList
     from onnx_gs.ir.tensor import Constant, Tensor, Variable
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 
 #: Where each public name lives; None for a submodule.
 _HOMES: dict[str, str | None] = {
-    **dict.fromkeys(("export_onnx", "save"), "onnx_gs.io.files"),
+    "export_onnx": "onnx_gs.io.contract",
+    "save": "onnx_gs.io.files",
     **dict.fromkeys(("Function", "Graph", "import_onnx", "load"), "onnx_gs.graph"),
     **dict.fromkeys(("Constant", "Tensor", "Variable"), "onnx_gs.ir.tensor"),
     **dict.fromkeys(("LazyValues", "SparseValues"), "onnx_gs.ir.values"),

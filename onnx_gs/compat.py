@@ -123,7 +123,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     exporter = {name: getattr(contract, name) for name in (
         "OnnxExporter", "constant_to_onnx_tensor", "dtype_to_onnx", "update_import_domains", "check_duplicate_node_names",
     )}  # fmt: skip
-    top = {**classes, **patterns, "import_onnx": public.import_onnx, "export_onnx": public.export_onnx, "__version__": API_VERSION,
+    top = {**classes, **patterns, "import_onnx": public.import_onnx, "export_onnx": contract.export_onnx, "__version__": API_VERSION,
            "OnnxGraphSurgeonException": OnnxGraphSurgeonException}  # fmt: skip
     everything = {**classes, **lazy, **misc, "G_LOGGER": G_LOGGER, "LogMode": LogMode,
                   "OnnxGraphSurgeonException": OnnxGraphSurgeonException}  # fmt: skip
@@ -138,7 +138,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "importers.onnx_importer": {**everything, **importer, "import_onnx": public.import_onnx, "BaseImporter": BaseImporter, "onnx": onnx},
         "importers.base_importer": {"BaseImporter": BaseImporter},
         "exporters": {},
-        "exporters.onnx_exporter": {**everything, **exporter, "export_onnx": public.export_onnx, "BaseExporter": BaseExporter, "onnx": onnx},
+        "exporters.onnx_exporter": {**everything, **exporter, "export_onnx": contract.export_onnx, "BaseExporter": BaseExporter, "onnx": onnx},
         "exporters.base_exporter": {"BaseExporter": BaseExporter},
         "graph_pattern": patterns,
         "graph_pattern.graph_pattern": patterns,

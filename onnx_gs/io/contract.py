@@ -12,6 +12,7 @@ from onnx_gs.errors import GraphError
 from onnx_gs.io import attributes, exporter, tensor_data, types
 from onnx_gs.io.importer import Importer, opset_of, variable
 from onnx_gs.ir import dtypes
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
 from onnx_gs.ir.node import ONNX_DOMAINS, Node
@@ -257,6 +258,53 @@ class OnnxExporter:
         return proto
 
 
+_TENSOR, _VALUE = OnnxExporter.export_tensor_proto, OnnxExporter.export_value_info_proto
+
+
+class _Replaced(exporter.Exporter):
+    """Writes tensors with the functions that a script has put into ``OnnxExporter``."""
+
+    def weight(self, tensor: Any, target: Any) -> None:
+        if OnnxExporter.export_tensor_proto is _TENSOR or not isinstance(tensor, Constant) or isinstance(target, onnx.SparseTensorProto):
+            super().weight(tensor, target)
+        else:
+            target.CopyFrom(OnnxExporter.export_tensor_proto(tensor))
+
+    def value(self, tensor: Tensor, target: Any, base: Any = None) -> None:
+        if OnnxExporter.export_value_info_proto is _VALUE or tensor.dtype is None or tensor.type != "tensor_type":
+            super().value(tensor, target, base)
+        else:
+            target.CopyFrom(OnnxExporter.export_value_info_proto(tensor, False))
+
+
+def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx.ModelProto:
+    """Make a model of a graph; weights that a file holds are read into it.
+
+    A script may have replaced how ``OnnxExporter`` writes a tensor; that holds here.
+
+    Args:
+        graph: the graph; it is not changed, unless distinct tensors of one name have to be joined.
+        do_type_check: refuse graph inputs and outputs of unknown element type.
+        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's.
+
+    Raises:
+        GraphError: the graph cannot be a model: a conflict of names, an input without a type, a dtype that ONNX lacks.
+        GraphTypeError: an attribute value or a keyword that no message can hold.
+        UnsupportedTypeError: the installed ``onnx`` lacks an element type.
+        ModelFileError: a weight cannot be read.
+
+    Example:
+        >>> from onnx_gs.ir import Graph, Node, Variable
+        >>> x, y = Variable("x", np.float32, (2,)), Variable("y", np.float32, (2,))
+        >>> export_onnx(Graph([Node("Abs", inputs=[x], outputs=[y])], [x], [y])).graph.node[0].op_type
+        'Abs'
+    """
+    if OnnxExporter.export_tensor_proto is _TENSOR and OnnxExporter.export_value_info_proto is _VALUE:
+        return exporter.export_onnx(graph, do_type_check, **kwargs)
+    with explained(graph):
+        return _Replaced(check=do_type_check).model(graph, kwargs)
+
+
 def _copied(message: Any) -> Any:
     new = type(message)()
     new.CopyFrom(message)
@@ -265,6 +313,6 @@ def _copied(message: Any) -> Any:
 
 __all__ = [
     "OnnxExporter", "OnnxImporter", "check_duplicate_node_names", "constant_to_onnx_tensor", "convert_from_onnx_attr_type",
-    "convert_to_onnx_attr_type", "dtype_to_onnx", "get_dtype_name", "get_itemsize", "get_numpy_type", "get_onnx_tensor_dtype",
+    "convert_to_onnx_attr_type", "dtype_to_onnx", "export_onnx", "get_dtype_name", "get_itemsize", "get_numpy_type", "get_onnx_tensor_dtype",
     "get_onnx_tensor_shape", "get_onnx_tensor_type", "update_import_domains",
 ]  # fmt: skip

@@ -45,7 +45,9 @@ def find_fault(root: Graph) -> GraphError | None:
 
     Example:
         >>> from onnx_gs.ir import Graph
-        >>> str(find_fault(Graph([None])))
+        >>> graph = Graph()
+        >>> graph.nodes.append(None)
+        >>> str(find_fault(graph))
         "item 0 of 'nodes' is a NoneType, not a node\n  where: graph 'onnx_graphsurgeon_graph'"
     """
     pending: list[Any] = [root, *root.functions]

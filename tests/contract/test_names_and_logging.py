@@ -39,9 +39,31 @@ def test_every_name_can_be_imported(path: str) -> None:
         assert hasattr(module(path), name), name
 
 
-@pytest.mark.parametrize("name", "import_onnx export_onnx Graph Node Tensor Variable Constant Function GraphPattern PatternMapping".split())
+@pytest.mark.parametrize("name", "import_onnx Graph Node Tensor Variable Constant Function GraphPattern PatternMapping".split())
 def test_the_top_level_has_the_same_objects(name: str) -> None:
     assert getattr(module(), name) is getattr(gs, name)
+
+
+def test_scripts_may_replace_how_the_exporter_writes_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = module()
+    exporter = top.exporters.onnx_exporter.OnnxExporter
+
+    def weight(tensor: Any) -> Any:
+        return onnx.helper.make_tensor(tensor.name, tensor.explicit_dtype, tensor.shape, tensor.values.tobytes(), raw=True)
+
+    def value(tensor: Any, do_type_check: bool) -> Any:
+        return onnx.helper.make_tensor_value_info(tensor.name, getattr(tensor, "explicit_dtype", onnx.TensorProto.FLOAT), tensor.shape)
+
+    c, y = gs.Constant("c", np.zeros(2, np.uint8)), gs.Variable("y", np.float32, (2,))
+    c.explicit_dtype = y.explicit_dtype = onnx.TensorProto.FLOAT8E4M3FN  # type: ignore[attr-defined]
+    graph = gs.Graph([gs.Node("Identity", inputs=[c], outputs=[y])], outputs=[y], opset=19)
+    assert top.export_onnx(graph).graph.initializer[0].data_type == onnx.TensorProto.UINT8
+    monkeypatch.setattr(exporter, "export_tensor_proto", staticmethod(weight))
+    monkeypatch.setattr(exporter, "export_value_info_proto", staticmethod(value))
+    model = top.export_onnx(graph)
+    assert model.graph.initializer[0].data_type == onnx.TensorProto.FLOAT8E4M3FN
+    assert model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT8E4M3FN
+    assert onnx.numpy_helper.to_array(model.graph.initializer[0]).shape == (2,)
 
 
 def test_subpackages_are_attributes() -> None:
