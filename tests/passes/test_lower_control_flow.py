@@ -160,7 +160,8 @@ def test_weights_are_not_copied():
 @given(st.integers(0, 2**32), st.sampled_from([0, 20, 200, 2000]), st.sampled_from([0, 12]), st.booleans(), st.booleans(), st.booleans())
 def test_programs_keep_their_outputs(seed, max_nodes, where, unroll, mask, static):
     rng = random.Random(seed)
-    source = model(Program(rng, depth=rng.choice([1, 2, 2, 3]), size=rng.choice([2, 3, 4])).text())
+    opset = rng.choice([9, 11, 13, 17, 18, 20, 21])
+    source = model(Program(rng, depth=rng.choice([1, 2, 2, 3]), size=rng.choice([2, 3, 4]), opset=opset).text(), opset)
     if static:
         next(i for i in source.graph.input if i.name == "q").type.tensor_type.shape.dim[0].dim_value = 3
     graph = gs.import_onnx(source)

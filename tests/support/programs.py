@@ -33,12 +33,14 @@ class Program:
         rng: decides everything.
         depth: how deep bodies nest.
         size: how many statements a block has at most.
+        opset: for which version of ONNX's own operators, 9 or later: from 13 on axes are inputs.
     """
 
-    def __init__(self, rng: random.Random, depth: int = 3, size: int = 4) -> None:
+    def __init__(self, rng: random.Random, depth: int = 3, size: int = 4, opset: int = 18) -> None:
         self.rng = rng
         self.depth = depth
         self.size = size
+        self.axes_are_inputs = opset >= 13
         self.count = 0
 
     def text(self) -> str:
@@ -50,6 +52,14 @@ class Program:
         weights = ("bool true = {1}, bool false = {0}, int64 k0 = {0}, int64 k1 = {1}, int64 k2 = {2}, int64 k3 = {3}, int64 endless = "
                    "{9223372036854775807}, int64[1] a0 = {0}, float half = {0.5}, float big = {3}, float[0,2] none = {}, float[1,2] some = {5, 6}")  # fmt: skip
         return f"g (float[2] x, float[2] w, float[T,2] q, bool c, int64 m) => (float[2] y, float[2] z) <{weights}> {{\n  {body}\n}}"
+
+    def row(self, x: str) -> str:
+        """Make a vector a matrix of one row."""
+        return f"Unsqueeze ({x}, a0)" if self.axes_are_inputs else f"Unsqueeze <axes = [0]> ({x})"
+
+    def sum(self, x: str) -> str:
+        """Add the rows of a matrix up."""
+        return f"ReduceSum <keepdims = 0> ({x}, a0)" if self.axes_are_inputs else f"ReduceSum <keepdims = 0, axes = [0]> ({x})"
 
     def pick(self, items: list[str]) -> str:
         return self.rng.choice(items[-6:] if self.rng.random() < 0.7 else items)
@@ -143,7 +153,7 @@ class Program:
         after = []
         if grows:
             go, row = self.fresh("go"), self.fresh("row")
-            lines += [f"{row} = Unsqueeze ({self.pick(inner.vectors)}, a0)", f"{go} = Concat <axis = 0> ({rng.choice([f'{g}, {row}', f'{row}, {g}'])})"]
+            lines += [f"{row} = {self.row(self.pick(inner.vectors))}", f"{go} = Concat <axis = 0> ({rng.choice([f'{g}, {row}', f'{row}, {g}'])})"]
             inputs.append(f"float[{g}_n,2] {g}")
             outputs.append(f"float[{go}_n,2] {go}")
             given.append(start)
@@ -162,7 +172,7 @@ class Program:
         )
         scope.vectors += results[:2]
         for big in after:
-            self._let(scope, "v", f"ReduceSum <keepdims = 0> ({big}, a0)")
+            self._let(scope, "v", self.sum(big))
 
     def _scan(self, scope: Scope, depth: int) -> None:
         rng = self.rng
@@ -184,4 +194,4 @@ class Program:
                 f"(float[2] {so}, float[2] {o}) {{ {' '.join(lines)} }}>"
             )
             scope.vectors.append(final)
-        self._let(scope, "v", f"ReduceSum <keepdims = 0> ({rows}, a0)")
+        self._let(scope, "v", self.sum(rows))
