@@ -282,6 +282,8 @@ def _squeeze(node: Node, values: list[Array | None]) -> Array | None:
     if values[0] is None or (len(values) > 1 and node.inputs[1].name and values[1] is None):
         return None
     axes = _axes(node, values[1] if len(values) > 1 else None)
+    if axes is not None and not axes:
+        return None  # runtimes disagree: all axes, or none
     return np.squeeze(values[0], None if axes is None else tuple(axes))
 
 

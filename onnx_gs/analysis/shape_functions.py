@@ -378,6 +378,8 @@ def _squeeze(f: ShapeFacts, node: Node) -> None:
         if any(isinstance(d, Expr) for d in dims):
             return f.tell(node._outputs[0], f.dtype(x), None)
         gone = {i for i, d in enumerate(dims) if d == 1}
+    elif not axes:
+        return f.tell(node._outputs[0], f.dtype(x), None)  # ONNX Runtime takes an empty list as all axes, the specification does not say so
     else:
         gone = {a % len(dims) for a in axes}
     shape = tuple(d for i, d in enumerate(dims) if i not in gone)
@@ -486,6 +488,31 @@ def clamped(item: Item, dim: Dim) -> Dim | None:
     return None
 
 
+def taken(start: int, end: int, step: int, dim: int) -> range | None:
+    """Give the indices that ``Slice`` takes on an axis; None where runtimes and specification disagree.
+
+    Backwards, a start before the axis is its first element, unlike in Python; and ends that mean "to the end" forwards, which ONNX Runtime takes as
+    "to the start" then.
+
+    Example:
+        >>> taken(-2, 100, 1, 5), list(taken(4, -100, -2, 5)), list(taken(-100, -101, -1, 5)), taken(4, 2**63 - 1, -1, 5)
+        (range(3, 5), [4, 2, 0], [0], None)
+    """
+    if step < 0 and end >= _FAR:
+        return None
+    lowest, highest = (0, dim) if step > 0 else (-1, dim - 1)
+    first = min(max(start + dim if start < 0 else start, 0), highest)
+    last = min(max(end + dim if end < 0 else end, lowest), highest)
+    return range(first, last, step)
+
+
+def as_slice(indices: range) -> slice:
+    """Give the same indices as a slice of an array; none of them may lie outside it."""
+    if not indices:
+        return slice(0, 0)
+    return slice(indices.start, indices.stop if indices.stop >= 0 else None, indices.step)
+
+
 def slice_parts(f: ShapeFacts, node: Node) -> tuple[list[Item], list[Item], list[int], list[Item]] | None:
     """Give starts, ends, axes and steps of a ``Slice``, elements None where not known; None where not even the axes are."""
     if "starts" in node.attrs:
@@ -525,10 +552,14 @@ def _slice(f: ShapeFacts, node: Node) -> None:
         out[axis % len(dims)] = _sliced(f, dims[axis % len(dims)], start, end, step)
     contents = None
     if held is not None and all(type(p) is int for group in (parts[0], parts[1], parts[3]) for p in group):
+        items = grid(held)
         cuts: list[Any] = [slice(None)] * len(dims)
         for start, end, axis, step in zip(*parts):
-            cuts[axis % len(dims)] = slice(start, None if step < 0 and end < -(10**9) else end, step)  # type: ignore[operator]
-        contents = ungrid(grid(held)[tuple(cuts)])
+            indices = taken(start, end, step, items.shape[axis]) if step != 0 else None  # type: ignore[arg-type]
+            if indices is None:
+                return f.tell(node._outputs[0], f.dtype(x), tuple(out))
+            cuts[axis % len(dims)] = as_slice(indices)
+        contents = ungrid(items[tuple(cuts)])
     return f.tell(node._outputs[0], f.dtype(x), tuple(out), contents)
 
 
@@ -536,7 +567,8 @@ def _sliced(f: ShapeFacts, dim: Dim, start: Item, end: Item, step: Item) -> Dim:
     if type(step) is not int or step == 0:
         return f.fresh()
     if isinstance(dim, int) and type(start) is int and type(end) is int:
-        return len(range(dim)[slice(start, None if step < 0 and end < -dim else end, step)])
+        indices = taken(start, end, step, dim)
+        return f.fresh() if indices is None else len(indices)
     if step < 0:
         whole = start == -1 or (type(start) is int and start >= _FAR)
         return ceildiv(dim, -step) if whole and type(end) is int and end < -_FAR else f.fresh()

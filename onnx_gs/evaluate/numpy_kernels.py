@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from onnx_gs.analysis.shape_functions import as_slice, taken
 from onnx_gs.errors import EvaluationError
 from onnx_gs.ir import dtypes
 
@@ -184,7 +185,10 @@ def _slice(node: Node, opset: int, inputs: list[Array | None]) -> Result:
         return None
     cut = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
-        cut[axis] = slice(start, end, step)
+        indices = taken(start, end, step, x.shape[axis])
+        if indices is None:
+            return None
+        cut[axis] = as_slice(indices)
     return [x[tuple(cut)]]
 
 
@@ -202,6 +206,8 @@ def _squeeze(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     x = inputs[0]
     assert x is not None
     axes = _given_axes(node, opset, inputs, 13)
+    if axes is not None and not axes:
+        return None  # runtimes disagree: all axes, or none
     axes = [k for k, d in enumerate(x.shape) if d == 1] if axes is None else _axes(axes, x.ndim)
     return [np.squeeze(x, tuple(axes))]
 

@@ -131,3 +131,11 @@ def test_an_operator_without_a_function_is_left_to_the_inference_of_onnx():
     text = "g (float[n, 2, 5, 6] x) => (float y) <int64[1] b = {0}, int64[1] e = {5}, int64[1] a = {3}> { w = Slice (x, b, e, a) d = Det (w) y = Neg (d) }"
     graph = parse(text)
     assert public_shape(ShapeFacts(graph).shape(graph.nodes[1].outputs[0])) == ["n", 2]
+
+
+@pytest.mark.parametrize("op", ["Squeeze (x, none)", "Slice (x, start, end, axis, minus)"])
+def test_a_shape_that_runtimes_disagree_about_is_unknown(op):
+    graph = parse(f"""g (float[1, 3] x) => (float[] y) <int64[0] none = {{}}, int64[1] axis = {{1}}, int64[1] minus = {{-1}}, int64[1] start = {{2}},
+        int64[1] end = {{9223372036854775807}}> {{ y = {op} }}""")
+    shape = ShapeFacts(graph).shape(graph.outputs[0])
+    assert shape is None or not isinstance(shape[1], int)
