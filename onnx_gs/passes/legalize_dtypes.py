@@ -67,6 +67,8 @@ class LegalizeDtypes(Pass):
                 _widen(work)
 
 
+#: The first opset with ``Mod``.
+_MOD_SINCE = 10
 #: The first opset with ``Round``, and with bounds of ``Clip`` as inputs.
 _ROUND_SINCE = 11
 
@@ -267,12 +269,20 @@ class _Widen(_Change):
         emit = self.emitter(out.name)
         size = emit.constant(np.array(1 << self.part.dtype.bits, self.dtype.numpy))
         if self.part.dtype.kind == "uint":
-            emit.elementwise("Mod", raw, size)
+            self._modulo(emit, raw, size)
         else:
             half = emit.constant(np.array(1 << (self.part.dtype.bits - 1), self.dtype.numpy))
-            emit.elementwise("Sub", emit.elementwise("Mod", emit.elementwise("Add", raw, half), size), half)
+            emit.elementwise("Sub", self._modulo(emit, emit.elementwise("Add", raw, half), size), half)
         emit.nodes[-1].outputs = [out]
         self.edit.insert_after(owner, node, emit.nodes)
+
+    def _modulo(self, emit: Emitter, x: Tensor, size: Tensor) -> Tensor:
+        """Bring ``x`` between 0 and ``size``, without ``Mod`` where the opset has none."""
+        if self.opset >= _MOD_SINCE:
+            return emit.elementwise("Mod", x, size)
+        rest = emit.elementwise("Sub", x, emit.elementwise("Mul", emit.elementwise("Div", x, size), size))  # the sign of x
+        above = emit.elementwise("Add", rest, size)
+        return emit.elementwise("Sub", above, emit.elementwise("Mul", emit.elementwise("Div", above, size), size))
 
     def _quantization(self, owner: Graph, node: Node) -> None:
         """Spell the node out in float, between its tensors in the new type."""

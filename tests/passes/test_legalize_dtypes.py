@@ -216,3 +216,12 @@ def test_fused_operators_of_the_quantizer(op):
     assert not any(n.domain == "com.microsoft" or n.op.startswith("Quantize") for n in graph.nodes)
     found = run(gs.export_onnx(graph), feeds)
     assert np.abs(expected[0].astype(int) - found[0].astype(int)).max() <= 1  # a step, where rounding meets a tie
+
+
+@pytest.mark.parametrize(("kind", "number"), [("uint8", 2), ("int16", 5)])
+def test_values_wrap_without_mod_where_the_opset_has_none(kind, number):
+    text = f"g (int64[6] x) => (int64[6] y) {{ a = Cast <to = {number}> (x)  b = Concat <axis = 0> (a)  y = Cast <to = 7> (b) }}"
+    feeds = {"x": np.int64([0, 127, 128, 255, 256, 70000])}
+    assert assert_equal_outputs(PASS, text, feeds, {"x": np.int64([-1, -128, -129, -256, -257, -70000])}, opset=9).rewritten
+    assert "Mod" not in ops(text, 9)
+    assert "Mod" in ops(text, 18)
