@@ -39,7 +39,7 @@ def test_every_name_can_be_imported(path: str) -> None:
         assert hasattr(module(path), name), name
 
 
-@pytest.mark.parametrize("name", "import_onnx Graph Node Tensor Variable Constant Function GraphPattern PatternMapping".split())
+@pytest.mark.parametrize("name", ["import_onnx", "Graph", "Node", "Tensor", "Variable", "Constant", "Function", "GraphPattern", "PatternMapping"])
 def test_the_top_level_has_the_same_objects(name: str) -> None:
     assert getattr(module(), name) is getattr(gs, name)
 
