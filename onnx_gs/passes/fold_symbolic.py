@@ -9,7 +9,6 @@ import numpy as np
 
 from onnx_gs.analysis import dim_expr
 from onnx_gs.analysis.shape_functions import clamped, slice_parts
-from onnx_gs.ir import walk
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.eliminate_views import reshape_target
@@ -42,7 +41,7 @@ class FoldShapeValues(Pass):
         for work in works(graph, report):
             facts = work.facts
             known: dict[int, tuple[Graph, Node]] = {}
-            for owner in walk.graphs(work.root):
+            for owner in work.graphs():
                 for node in owner.nodes:
                     if node._outputs and _decided(work, node):
                         known[id(node)] = (owner, node)

@@ -39,6 +39,7 @@ class Work:
         self._facts: ShapeFacts | None = None
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
+        self._graphs: list[Graph] | None = None
         self.plain: dict[Any, Tensor] = {}  # constants that were read and found not neutral, by id and operator
 
     @property
@@ -61,6 +62,13 @@ class Work:
         """Forget who holds what, after edits by other means."""
         self._edit = None
         self._by_op = None
+        self._graphs = None
+
+    def graphs(self) -> list[Graph]:
+        """List the root and its bodies; a body whose node is gone since has no linked nodes."""
+        if self._graphs is None:
+            self._graphs = list(walk.graphs(self.root))
+        return self._graphs
 
     def forget_facts(self) -> None:
         """Forget facts, so that they are found anew with what is constant by now."""
@@ -70,7 +78,7 @@ class Work:
         """List the nodes of these operators of ONNX's own with the graphs that hold them."""
         if self._by_op is None:
             self._by_op = {}
-            for owner in walk.graphs(self.root):
+            for owner in self.graphs():
                 for node in owner.nodes:
                     if node.domain in ONNX_DOMAINS:
                         self._by_op.setdefault(node.op, []).append((owner, node))

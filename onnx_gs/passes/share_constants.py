@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnx_gs.ir import dtypes, walk
+from onnx_gs.ir import dtypes
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ir.values import SparseValues
 from onnx_gs.passes.base import Pass, Report
@@ -41,7 +41,7 @@ class ShareConstants(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Share, or split, in the graph and its functions."""
         for work in works(graph, report):
-            found = _constants(work.root)
+            found = _constants(work.graphs())
             if self.split:
                 _split(work, found)
             else:
@@ -72,11 +72,11 @@ class ShareConstants(Pass):
         replace_all(same)
 
 
-def _constants(root: Graph) -> list[tuple[Graph, Node, Constant]]:
+def _constants(graphs: list[Graph]) -> list[tuple[Graph, Node, Constant]]:
     """List the weights, each with its first reader."""
     seen: set[int] = set()
     found: list[tuple[Graph, Node, Constant]] = []
-    for owner in walk.graphs(root):
+    for owner in graphs:
         for node in owner.nodes:
             for t in node._inputs:
                 if isinstance(t, Constant) and id(t) not in seen:

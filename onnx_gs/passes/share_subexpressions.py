@@ -37,7 +37,7 @@ class ShareSubexpressions(Pass):
         """Share in every graph by itself, in node order, so that chains of equal nodes collapse in one go."""
         for work in works(graph, report):
             pure = _pure_functions(work.root)
-            for owner in list(walk.graphs(work.root)):
+            for owner in work.graphs():
                 self._share(work, owner, pure)
             work.finish()
 
@@ -48,7 +48,7 @@ class ShareSubexpressions(Pass):
         for node in owner.nodes:
             if not node._outputs or not node._inputs:
                 continue
-            ids = [(id(same[id(t)][1]) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
+            ids = [(id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
             if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
                 ids.reverse()
             key = (node.op, node.domain or "", *ids)
@@ -73,7 +73,8 @@ class ShareSubexpressions(Pass):
                 continue
             same.update((id(old), (old, new)) for old, new in pairs)
             gone.append(node)
-        replace_all(same)
+        # an earlier tensor may have given way to an output of the graph since it was noted
+        replace_all({key: (old, work.edit.current(new)) for key, (old, new) in same.items()})
         for node in gone:
             work.edit.remove(owner, node)
 

@@ -148,11 +148,11 @@ class Simplify(Pass):
                     ran.append(p)
                 elif any(work.nodes(("If",)) for work in works(graph, report)):
                     self._foreign(p, graph, report, ran)
-                if isinstance(p, ShareShapes):
+                if isinstance(p, ShareShapes) and report.changed > before:
                     self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
-            swept = self._sweep(graph, report, ran)
-            if report.changed == before and not swept:
+            if report.changed == before:
                 break
+            self._sweep(graph, report, ran)
             if not _ready(graph) <= left:
                 if self._fold(graph, report, weight, ran):
                     for work in works(graph, report):
@@ -164,6 +164,7 @@ class Simplify(Pass):
     def _fold(self, graph: Graph, report: Report, weight: int, ran: list[Pass]) -> bool:
         """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
         if not self._wants(FoldConstants.name):
+            self._sweep(graph, report, ran)
             return False
         left = None if self.max_growth is None else max(0, weight + self.max_growth - _weight(graph))
         count = report.changed
