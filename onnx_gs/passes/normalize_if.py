@@ -132,7 +132,7 @@ def _same(editor: Editor, node: Node) -> int:
         first, second = origin(a), origin(b)
         if first is not second or not out.name or not editor.is_used(out):
             continue
-        if editor.home(first) is then or (isinstance(first, Constant) and first in (a, b)):
+        if editor.home(first) is then or (isinstance(first, Constant) and any(first is t for t in (a, b))):
             continue
         slot = next(at for at, t in enumerate(node.outputs) if t is out)
         editor.replace_uses(out, first)

@@ -121,7 +121,8 @@ def _as_shape(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen)
 
 def _as_gather(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen) -> None:
     """Take dims that are not in a row from a shape that is computed anyway."""
-    for shape, t in seen.whole.items():
+    for shape, first in seen.whole.items():
+        t = work.edit.current(first)  # an output of the graph may have taken its place
         if all(item in shape for item in held.items):
             at = np.array([shape.index(item) for item in held.items], np.int64).reshape(held.shape)
             work.report.rewrote(owner, node, f"dims of '{t._inputs[0]._inputs[0].name}'")
