@@ -132,8 +132,8 @@ def weights(graph: Graph) -> list[tuple[int, Constant, str]]:
 
     found: dict[int, tuple[Constant, str]] = {}
     for owner in walk.graphs(graph, functions=True):
-        listed = owner._record.initializers if owner._record is not None else []
-        for tensor in (*walk.tensors(owner), *listed):
+        unused = owner._record.unused if owner._record is not None else []  # stored all the same
+        for tensor in (*walk.tensors(owner), *unused):
             if isinstance(tensor, Constant):
                 found.setdefault(id(tensor), (tensor, "initializer"))
         for node in owner.nodes:

@@ -46,6 +46,19 @@ def test_demo_model(command, tmp_path, capsys):
     assert interface == [("features", ("batch", 40, 48)), ("scores", ("batch", 10))]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_weights_of_the_result_are_those_that_are_stored(command, tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    x, y = gs.Variable("x", np.float32, (2, 8)), gs.Variable("y", np.float32, (2, 16))
+    turned = gs.Variable("turned")
+    weight = gs.Constant("w", np.ones((16, 8), np.float32))
+    nodes = [gs.Node("Transpose", inputs=[weight], outputs=[turned]), gs.Node("MatMul", inputs=[x, turned], outputs=[y])]
+    gs.save(gs.Graph(nodes, [x], [y], opset=17), tmp_path / "model.onnx")
+    assert main([command, str(tmp_path / "model.onnx"), "-o", str(out), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert result["before"]["weight_bytes"] == result["after"]["weight_bytes"] == 16 * 8 * 4
+
+
 def test_fold_decides_the_if_and_resolves_shapes(tmp_path):
     out = tmp_path / "out.onnx"
     assert main(["fold", str(DEMO), "-o", str(out), "--quiet"]) == 0
