@@ -361,6 +361,8 @@ class Exporter:
         if wanted is None:
             if source is not None or base is None:  # what was never known of the tensor itself does not unsay what is said here
                 target.ClearField("type")
+        elif wanted.kind == "tensor_type" and wanted.dtype is None and (base is None or not _untyped(base)):
+            target.ClearField("type")  # a shape without element type is refused by runtimes that infer the type of a value without any
         else:
             types.write(target.type, wanted)
 

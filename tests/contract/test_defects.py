@@ -159,6 +159,16 @@ def test_d86_a_shape_without_dtype_between_nodes() -> None:
     gs.export_onnx(gs.Graph([gs.Node("Neg", inputs=[x], outputs=[h]), gs.Node("Abs", inputs=[h], outputs=[y])], [x], [y], opset=13))
 
 
+def test_an_output_of_unknown_element_type_is_written_without_a_type() -> None:
+    x, y = v("x"), gs.Variable("y", shape=(2,))
+    graph = gs.Graph([gs.Node("Neg", inputs=[x], outputs=[y])], [x], [y], opset=13, ir_version=8)
+    with pytest.raises(gs.OnnxGraphSurgeonException, match="'y'"):
+        gs.export_onnx(graph)
+    proto = gs.export_onnx(graph, do_type_check=False)
+    assert not proto.graph.output[0].HasField("type")
+    assert run(proto, {"x": np.float32([1, 2])})[0].tolist() == [-1, -2]
+
+
 def test_d87_keywords_of_export_win() -> None:
     proto = gs.export_onnx(parse("g (float[2] x) => (float[2] y) { y = Relu (x) }"), ir_version=7, producer_name="me")
     assert (proto.ir_version, proto.producer_name) == (7, "me")
@@ -196,7 +206,7 @@ def test_threads_read_and_copy_one_graph() -> None:
             for _ in range(50):
                 assert graph.copy() == graph
                 assert gs.export_onnx(graph.copy().fold_constants().cleanup()).graph.node[1].op_type == "Concat"
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a thread's failure is the test's
             failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(4)]

@@ -94,7 +94,7 @@ def test_registered_functions_are_methods() -> None:
     graph = gs.Graph()
     assert graph.plus(gs.Variable("a"), gs.Variable("b"), name="out")[0].name == "out_0"
     assert graph.nodes[0].op == "Add"
-    assert callable(gs.Graph.register([9])(lambda self: None))
+    assert callable(gs.Graph.register([9])(lambda _: None))
 
 
 @pytest.mark.usefixtures("registry")
