@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from onnx_gs.analysis import constness
+from onnx_gs.analysis.shape_functions import taken
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.shapes import is_static, is_static_dim
 from onnx_gs.ir.tensor import Constant
@@ -125,7 +126,8 @@ def _slice(known: KnownDims, node: Node, opset: int) -> Any:
     if axes is not None and list(axes) not in ([0], [-1]):
         return None
     step = 1 if steps is None else int(steps[0])
-    return found[0][slice(int(starts[0]), int(ends[0]), step)], False, found[2]
+    indices = taken(int(starts[0]), int(ends[0]), step, len(found[0])) if step != 0 else None
+    return None if indices is None else ([found[0][k] for k in indices], False, found[2])
 
 
 def _ints(known: KnownDims, tensor: Tensor | None) -> list[int] | None:
@@ -159,7 +161,9 @@ def _squeeze(known: KnownDims, node: Node, opset: int) -> Any:
     found = known.of(node._inputs[0])
     given = len(node._inputs) > 1 and node._inputs[1]._name
     axes = node.attrs.get("axes", []) if opset < 13 else _ints(known, node._inputs[1]) if given else []
-    if found is None or found[1] or len(found[0]) != 1 or axes is None or list(axes) not in ([0], [-1], []):
+    if given and not axes:
+        return None  # not known, or none, about which runtimes disagree
+    if found is None or found[1] or len(found[0]) != 1 or list(axes or ()) not in ([0], [-1], []):
         return None
     return found[0], True, found[2]
 

@@ -11,7 +11,8 @@ from onnx_gs.passes.fold_shapes import FoldShapes
 from onnx_gs.passes.infer_shapes import InferShapes
 from tests.support.rewrites import parse
 
-WEIGHTS = "int64[1] one = {1}, int64[1] zero = {0}, int64[1] minus = {-1}, int64 at = {1}, int64[1] far = {99}"
+WEIGHTS = "int64[1] one = {1}, int64[1] zero = {0}, int64[1] minus = {-1}, int64 at = {1}, int64[1] far = {99}, int64[1] before = {-99},\
+    int64[1] end = {9223372036854775807}"
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -21,6 +22,8 @@ WEIGHTS = "int64[1] one = {1}, int64[1] zero = {0}, int64[1] minus = {-1}, int64
     ("s = Shape (x) t = Slice (s, one, far) u = Gather (t, zero) y = Squeeze (u)", 3),
     ("s = Shape (x) i = Identity (s) y = Gather (i, one)", [3]),
     ("s = Shape (x) y = Slice (s, minus, zero, zero, minus)", [4, 3]),
+    ("s = Shape (z) y = Slice (s, before, before, zero, minus)", [2]),
+    ("s = Shape (z) y = Slice (s, far, end, zero, minus)", None),
     ("s = Shape (x) y = Gather (s, zero)", None),
     ("s = Shape (x) m = Mul (s, one) y = Gather (m, one)", None),
 ])  # fmt: skip
