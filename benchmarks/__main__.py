@@ -27,6 +27,8 @@ JOBS = {  # job -> the models that say something about it
     "copy": ("chain",),
     "toposort": ("chain",),
     "cleanup": ("chain", "dead"),
+    "layer": ("fan",),
+    "detach": ("fan",),
     "fold": ("attention",),
 }
 

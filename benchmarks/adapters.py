@@ -35,11 +35,32 @@ class Adapter:
         return sum(node.op_type != "Constant" for node in found)
 
 
-class Ours(Adapter):
+class Surgeon(Adapter):
+    """A tool with the calls of onnx-graphsurgeon."""
+
+    gs: Any
+
+    def layer(self, model: Any) -> Any:
+        """Build as many nodes as the model has, one call each."""
+        graph = self.gs.Graph(opset=17)
+        value: Any = self.gs.Variable("x", "float32", ("batch", 4))
+        graph.inputs = [value]
+        for _ in model.nodes:
+            (value,) = graph.layer(op="Add", inputs=[value, 1.0], outputs=["y"])
+        return graph
+
+    def detach(self, model: Any) -> Any:
+        """Take all readers off the model's input one by one, the last first."""
+        for node in reversed(model.nodes):
+            node.inputs.clear()
+        return model
+
+
+class Ours(Surgeon):
     """The package at hand."""
 
     package = "onnx_gs"
-    jobs = ("load", "save", "copy", "toposort", "cleanup", "fold")
+    jobs = ("load", "save", "copy", "toposort", "cleanup", "layer", "detach", "fold")
 
     def __init__(self) -> None:
         import onnx_gs as gs
@@ -101,11 +122,11 @@ class Onnx(Adapter):
         return new
 
 
-class GraphSurgeon(Adapter):
+class GraphSurgeon(Surgeon):
     """onnx-graphsurgeon, with onnx's shape inference before folding, as its documentation shows."""
 
     package = "onnx-graphsurgeon"
-    jobs = ("load", "save", "copy", "toposort", "cleanup", "fold")
+    jobs = ("load", "save", "copy", "toposort", "cleanup", "layer", "detach", "fold")
 
     def __init__(self) -> None:
         import onnx

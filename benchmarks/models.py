@@ -81,17 +81,25 @@ def dead(length: int) -> onnx.ModelProto:
     return model
 
 
+def fan(length: int) -> onnx.ModelProto:
+    """One tensor that many nodes read."""
+    nodes = [helper.make_node("Relu", ["x"], [f"t{k}"], name=f"node_{k}") for k in range(length)]
+    return _finish(nodes, [], ["batch", 4], f"t{length - 1}")
+
+
 QUICK: dict[str, Callable[[], onnx.ModelProto]] = {
     "chain_20k": lambda: chain(20_000),
     "heavy_256m": lambda: heavy(256),
     "attention_24": lambda: attention(24),
     "dead_20k": lambda: dead(20_000),
+    "fan_2k": lambda: fan(2_000),
 }
 FULL: dict[str, Callable[[], onnx.ModelProto]] = {
     "chain_100k": lambda: chain(100_000),
     "heavy_1g": lambda: heavy(1000),
     "attention_96": lambda: attention(96),
     "dead_100k": lambda: dead(100_000),
+    "fan_10k": lambda: fan(10_000),
 }
 
 
