@@ -69,8 +69,6 @@ class LegalizeDtypes(Pass):
 
 #: The first opset with ``Mod``.
 _MOD_SINCE = 10
-#: The first opset with ``Round``, and with bounds of ``Clip`` as inputs.
-_ROUND_SINCE = 11
 
 
 def _widen(work: Work) -> None:
@@ -87,9 +85,6 @@ def _widen(work: Work) -> None:
             work.report.decline(*first, f"{part.dtype.name.lower()} stays: {blocked}")
             continue
         shift = _shifts_to_int8(work, part)
-        if not shift and work.root.opset < _ROUND_SINCE and any(node.op == "QuantizeLinear" for _, node in part.nodes.values()):
-            work.report.decline(*first, f"quantizing is spelled out with Round, which opset {work.root.opset} lacks")
-            continue
         for owner, node in part.nodes.values():
             if node.op != "Constant":
                 work.report.rewrote(owner, node, why)

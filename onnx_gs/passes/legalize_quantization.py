@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from onnx_gs.passes.emitter import Emitter
 
 
+#: The first opset with ``Round``, and with bounds of ``Clip`` as inputs.
+_ROUND_SINCE = 11
+
+
 def spelled_out(
     emit: Emitter, node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, rank: int | None, narrow: DataType, facts: ShapeFacts
 ) -> Tensor:
@@ -58,10 +62,27 @@ def spelled_out(
         wanted = facts.dtype(node.outputs[0])
         return emit.cast(made, wanted) if wanted is not None else made
     info = np.iinfo(narrow.numpy)
-    rounded: Tensor = emit.elementwise("Round", emit.elementwise("Div", value, s))
+    rounded = _rounded(emit, emit.elementwise("Div", value, s))
     if z is not None:
         rounded = emit.elementwise("Add", rounded, z)
+    if emit.opset < _ROUND_SINCE:
+        return emit.op("Clip", rounded, dtype=dtypes.FLOAT, shape=rounded.shape, min=float(info.min), max=float(info.max))
     return emit.op("Clip", rounded, emit.constant(np.float32(info.min)), emit.constant(np.float32(info.max)), dtype=dtypes.FLOAT, shape=rounded.shape)
+
+
+def _rounded(emit: Emitter, x: Tensor) -> Tensor:
+    """Round to whole numbers, halves to even ones; by ``Floor`` and comparisons where the opset has no ``Round``."""
+    if emit.opset >= _ROUND_SINCE:
+        return emit.elementwise("Round", x)
+    half = emit.constant(np.float32(0.5))
+    below = emit.elementwise("Floor", x)
+    rest = emit.elementwise("Sub", x, below)
+    halved = emit.elementwise("Mul", below, half)
+    odd = emit.elementwise("Less", emit.elementwise("Floor", halved), halved, dtype=np.bool_)
+    more = emit.elementwise("Greater", rest, half, dtype=np.bool_)
+    tie = emit.elementwise("Not", emit.elementwise("Or", more, emit.elementwise("Less", rest, half, dtype=np.bool_)))
+    up = emit.elementwise("Or", more, emit.elementwise("And", tie, odd))
+    return emit.elementwise("Add", below, emit.cast(up, dtypes.FLOAT))
 
 
 def _dequantize(case: Case) -> Sequence[Tensor | None] | None:

@@ -225,3 +225,13 @@ def test_values_wrap_without_mod_where_the_opset_has_none(kind, number):
     assert assert_equal_outputs(PASS, text, feeds, {"x": np.int64([-1, -128, -129, -256, -257, -70000])}, opset=9).rewritten
     assert "Mod" not in ops(text, 9)
     assert "Mod" in ops(text, 18)
+
+
+def test_old_opsets_round_by_comparisons():
+    text = "g (float[9] x) => (float[9] y) <float s = {0.1}, uint8 z = {7}> { q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z) }"
+    assert "Round" not in ops(text, 10)
+    assert "QuantizeLinear" not in ops(text, 10)
+    assert_equal_outputs(PASS, text, {"x": X}, opset=10)
+    halves = text.replace("{0.1}", "{0.5}")
+    for start in (-3, -0.125, 0.25):
+        assert_equal_outputs(PASS, halves, {"x": np.arange(9, dtype=np.float32) / 4 + np.float32(start)}, opset=10)
