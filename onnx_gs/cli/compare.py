@@ -70,11 +70,10 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
     if options.plot:
         Path(options.plot).write_text(found.plot(), encoding="utf-8")
     session.put(result=found.as_dict())
-    session.table(
-        "Tensors that differ",
-        ["name", "other", "made by", "how"],
-        [(r.name, r.other, r.producer, str(r.difference)) for r in found.differing],
-        limit=20,
-    )
+    if found.differing:
+        rows = [(r.name, r.other, r.producer, str(r.difference)) for r in found.differing]
+        session.table("Tensors that differ", ["name", "other", "made by", "how"], rows, limit=20)
     session.say(str(found), style="red" if found.first else "green")
+    if found.unmatched:
+        session.say(f"  not compared, as the other model has no counterpart: {len(found.unmatched):,} tensors")
     return int(found.first is not None)

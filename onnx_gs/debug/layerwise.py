@@ -14,10 +14,12 @@ from onnx_gs.debug.diff import match_tensors
 from onnx_gs.errors import EvaluationError, GraphValueError
 from onnx_gs.evaluate import feeds as feeds_of, onnxruntime, reference
 from onnx_gs.evaluate.compare import Difference, compare
+from onnx_gs.ir.node import ONNX_DOMAINS, is_graph, same_value
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
+    from onnx_gs.ir.node import Node
 
 LOGGER = logging.getLogger("onnx_gs")
 Evaluate = Callable[["Graph", Mapping[str, Any], Sequence[str]], dict[str, Any]]
@@ -113,6 +115,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data for JSON."""
+
         def plain(row: Row) -> dict[str, Any]:
             return {**asdict(row), "difference": None if row.difference is None else asdict(row.difference)}
 
@@ -167,6 +170,9 @@ def layerwise(
         ours = _run(graph, [a for a, _ in part], run_a, values)
         theirs = _run(second, [b for _, b in part], run_b, values)
         for at, ((a, b), x, y) in enumerate(zip(part, ours, theirs)):
+            if a._name != b._name and isinstance(x, list) is not isinstance(y, list):  # a list became a tensor: no twins
+                result.unmatched.append(a._name)
+                continue
             maker = a._inputs[0]
             result.rows.append(Row(start + at, a.name, b.name, f"{maker.op} '{maker.name}'", compare(x, y)))
     return result
@@ -188,12 +194,21 @@ def _pairs(graph: Graph, second: Graph) -> tuple[list[tuple[Tensor, Tensor]], li
     named = {t._name: t for n in second.nodes for t in n._outputs if t._name}
     pairs, unmatched = [], []
     for t in computed:
-        twin = twins.get(id(t)) or named.get(t._name)
+        twin = twins.get(id(t))
+        if twin is None or not twin._inputs or (twin._name != t._name and not _same_operation(t._inputs[0], twin._inputs[0])):
+            twin = named.get(t._name)  # a different node in its place need not make the same value
         if twin is None or isinstance(twin, Constant) or not twin._inputs:
             unmatched.append(t._name)
         else:
             pairs.append((t, twin))
     return pairs, unmatched
+
+
+def _same_operation(a: Node, b: Node) -> bool:
+    """Whether two nodes are of one operator with the same attributes, bodies apart."""
+    if (a.op, a.domain in ONNX_DOMAINS or a.domain) != (b.op, b.domain in ONNX_DOMAINS or b.domain) or a.attrs.keys() != b.attrs.keys():
+        return False
+    return all(is_graph(value) or same_value(value, b.attrs[name]) for name, value in a.attrs.items())
 
 
 def _run(graph: Graph, tensors: list[Tensor], run: Evaluate, feeds: Mapping[str, Any]) -> list[Any]:

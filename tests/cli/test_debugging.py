@@ -83,6 +83,7 @@ def test_compare_layerwise(model: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert told(capsys)["result"]["differing"][0]["name"] == "b"
     assert (tmp_path / "e.svg").read_text().startswith("<svg")
     assert main(["compare", model, model, "--layerwise"]) == 0
+    assert "Tensors that differ" not in capsys.readouterr().out
 
 
 def test_convert_opset_and_text(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

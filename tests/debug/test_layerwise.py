@@ -43,6 +43,25 @@ def test_the_first_difference_is_found_across_renames() -> None:
     assert found.first.difference.absolute > 0
 
 
+def test_other_nodes_in_the_same_place_are_not_compared() -> None:
+    def chain(*ops: tuple[str, dict[str, list[int]]], prefix: str) -> gs.Graph:
+        graph = gs.Graph(inputs=[gs.Variable("x", np.float32, (2, 3))], opset=18)
+        last = graph.inputs[0]
+        for at, (op, attrs) in enumerate(ops):
+            last = graph.layer(op=op, inputs=[last], attrs=attrs, outputs=[gs.Variable(f"{prefix}{at}")])[0]
+        last.name, last.dtype = "y", np.float32
+        graph.outputs = [last]
+        return graph
+
+    turn = ("Transpose", {"perm": [1, 0]})
+    one = chain(turn, ("Neg", {}), turn, ("Abs", {}), prefix="a")
+    rewritten = chain(("Exp", {}), ("Log", {}), ("Transpose", {"perm": [0, 1]}), ("Abs", {}), prefix="b")
+    found = layerwise(one, rewritten, feeds={"x": np.ones((2, 3), np.float32)}, absolute=1e-6)
+    assert found.first is None
+    assert "a0" in found.unmatched
+    assert [(r.name, r.other) for r in found.rows][-1] == ("y", "y")
+
+
 def test_two_evaluators_and_a_tolerance() -> None:
     found = layerwise(model(), evaluators=("onnxruntime", "reference"), relative=1e-4, batch=2)
     assert found.first is None
