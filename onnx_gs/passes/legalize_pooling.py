@@ -57,7 +57,7 @@ class _Windows:
             pads = emit.constant(np.array([0, 0, *self.before, 0, 0, *self.after], np.int64))
             padded = [None if d is None else d for d in x.shape[:2]] + [b + n + a for b, n, a in zip(self.before, self.sizes, self.after)]
             x = emit.op("Pad", x, pads, emit.constant(filler), dtype=x.dtype, shape=padded)
-        made = []
+        made: list[Tensor] = []
         axes = emit.constant(np.arange(2, 2 + len(self.kernel), dtype=np.int64))
         steps = emit.constant(np.array(self.strides, np.int64))
         for place in itertools.product(*map(range, self.kernel)):
