@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
-from onnx_gs.cli.extract import read_feeds
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +35,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.evaluate import feeds
 
     graph = models.read(options.model, session)
-    given = feeds.make(graph, given=read_feeds(options.feeds)) if options.feeds else None
+    given = feeds.make(graph, given=shared.read_feeds(options.feeds, graph)) if options.feeds else None
     with session.progress("bisecting"):
         found = bisect(
             graph, options.check, feeds=given, mode=options.mode, folder=options.folder, fail_pattern=options.fail_pattern, timeout=options.timeout

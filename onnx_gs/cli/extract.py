@@ -60,26 +60,9 @@ def _record(graph: Graph, part: Graph, options: argparse.Namespace, session: Ses
     from onnx_gs.debug.capture import record_part, save_test_data
     from onnx_gs.evaluate import feeds
 
-    given = feeds.make(graph, given=read_feeds(options.feeds))
+    given = feeds.make(graph, given=shared.read_feeds(options.feeds, graph))
     with session.progress("recording"):
         inputs, outputs = record_part(graph, part, given, trip=options.trip)
     files = save_test_data(Path(options.record), inputs, outputs)
     session.put(recorded=[str(f) for f in files])
     session.say(f"recorded {len(inputs)} inputs and {len(outputs)} outputs in {options.record}")
-
-
-def read_feeds(path: str | None) -> dict[str, object]:
-    """Read values of inputs from an .npz file; nothing where no file is given.
-
-    Raises:
-        GraphValueError: the file is none.
-    """
-    if path is None:
-        return {}
-    import numpy as np
-
-    try:
-        with np.load(path) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError) as error:
-        raise GraphValueError(f"'{path}' cannot be read as .npz: {error}", fix="write it with numpy.savez(file, input_name=array, …)") from error

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from onnx_gs import ir
     from onnx_gs.graph import Graph
 
 
@@ -36,6 +37,26 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the check of the result."""
     parser.add_argument("--verify", action="store_true", help="run before and after in ONNX Runtime, two sizes of every symbolic dim, and compare")
+    parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs for --verify (default: random)")
+
+
+def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
+    """Read values of a model's inputs from an .npz file; nothing where no file is given.
+
+    Raises:
+        ModelFileError: the file is none.
+        GraphValueError: it has something that is no input of the model.
+    """
+    if path is None:
+        return {}
+    from onnx_gs.cli.run import read_arrays
+
+    found = read_arrays(path)
+    known = [t.name for t in graph.inputs]
+    for name in found:
+        if name not in known:
+            raise GraphValueError(f"'{path}' has a value of '{name}', which is no input", fix=f"the inputs are {', '.join(known)}")
+    return found
 
 
 def add_pass_choice(parser: argparse.ArgumentParser) -> None:

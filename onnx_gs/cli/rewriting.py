@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onnx_gs.cli import models
+from onnx_gs.cli import models, options as shared
 from onnx_gs.cli.report import size
-from onnx_gs.errors import EvaluationError, VerificationError
+from onnx_gs.errors import EvaluationError, GraphValueError, VerificationError
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +38,7 @@ def rewrite(
     """Rewrite the model that the options name, and write the result where they say.
 
     Args:
-        options: with ``model``, ``output``, ``external_data`` and ``verify``.
+        options: with ``model``, ``output``, ``external_data``, ``verify`` and ``feeds``.
         session: where to tell it.
         what: the rewrite, such as ``apply`` of a pass.
         stated: what the user states about the inputs, and the rewrite makes the model rely on.
@@ -49,18 +49,23 @@ def rewrite(
 
     Raises:
         VerificationError: ``--verify`` found a difference; nothing was written then.
+        GraphValueError: ``--feeds`` is given without ``--verify``, or has something that is no input.
     """
     from onnx_gs.passes.base import Report
 
     graph = models.read(options.model, session)
     before = summary(graph)
+    given = shared.read_feeds(options.feeds, graph)
+    if given and not options.verify:
+        raise GraphValueError("--feeds are for --verify, which is not given", fix="give both, or neither")
     original = graph.copy() if options.verify else None
     report = Report(graph)
     with session.progress("rewriting", lambda: f"{report.current}, {len(report.rewritten):,} rewrites" if report.current else ""):
         what(graph, report)
     session.report(report)
     if original is not None:
-        verify(original, graph, session, stated, tolerant=tolerant)
+        stated = stated or Stated()
+        verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=tolerant)
     models.write(graph, options, session)
     after = summary(graph)
     session.put(result={"output": options.output, "before": before, "after": after})
@@ -104,26 +109,35 @@ def verify(before: Graph, after: Graph, session: Session, stated: Stated | None 
     if verdict.outputs:
         raise VerificationError(str(verdict), fix="report it with the model; --only and --skip find the pass that did it")
     how = f"at most {verdict.worst:.3g} apart" if verdict.worst else "the same bit for bit"
-    session.say(f"verified: {how} in {verdict.ran} runs", style="green")
+    session.say(f"verified: {how} in {verdict.ran} run{'s' if verdict.ran != 1 else ''}", style="green")
+    if verdict.skipped:
+        session.say(f"  it does not run on {len(verdict.skipped)} of the inputs made up for it: {verdict.skipped[0]}", style="yellow")
     if random:
         session.say(f"  not compared, as they differ from run to run: {', '.join(random)}", style="yellow")
 
 
 def _first_that_runs(before: Graph, after: Graph, stated: Stated, bounds: dict[str, Any]) -> tuple[Verdict, list[dict[str, Any]]]:
     """Verify on inputs that the model runs on: small integers first where larger ones are indices out of range."""
+    import numpy as np
+
     from onnx_gs.evaluate import feeds
     from onnx_gs.evaluate.verify import verify as compare
 
     skipped: list[str] = []
+    values, dims = stated.values, dict(stated.dims)
+    for t in before.inputs:
+        if t.name in values and t.shape:
+            dims.update((dim, size) for dim, size in zip(t.shape, np.shape(values[t.name])) if isinstance(dim, str))
+    seeds = 1 if values and all(t.name in values for t in before.inputs) else 3
     for high in (10, 2, 1):
-        fed = [feeds.make(before, seed, seed % 2, dims=stated.dims, given=stated.values, high=high) for seed in range(3)]
+        fed = [feeds.make(before, seed, seed % 2, dims=dims, given=values, high=high) for seed in range(seeds)]
         verdict = compare(before, after, feeds=fed, **bounds)
         if verdict.result != "not run":
             return verdict, fed
         skipped += verdict.skipped
     raise EvaluationError(
         f"the model cannot be verified, as it runs on none of the inputs made up for it: {skipped[0] if skipped else 'it takes none'}",
-        fix="leave --verify out",
+        fix="give values that it runs on with --feeds FILE.npz, or leave --verify out",
     )
 
 

@@ -81,4 +81,5 @@ def read_arrays(path: str) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, zipfile.BadZipFile) as wrong:
-        raise ModelFileError(f"'{path}' is no .npz file of arrays: {wrong}") from wrong
+        why = "there is no such file" if isinstance(wrong, FileNotFoundError) else str(wrong).partition(". ")[0]
+        raise ModelFileError(f"'{path}' is no .npz file of arrays: {why}", fix="write it with numpy.savez(file, input_name=array, …)") from wrong

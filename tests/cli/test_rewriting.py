@@ -167,6 +167,29 @@ def test_a_model_that_cannot_run_is_said_to_be_so(tmp_path, capsys):
     assert "cannot be verified" in capsys.readouterr().err
 
 
+def test_verify_with_values_of_ones_own(tmp_path, capsys):
+    x, s, y = gs.Variable("x", np.float32, ("n", 11)), gs.Variable("s", np.int64, (1,)), gs.Variable("y", np.float32, None)
+    path, out, feeds_file = tmp_path / "picky.onnx", tmp_path / "out.onnx", tmp_path / "feeds.npz"
+    gs.save(gs.Graph([gs.Node("Reshape", inputs=[x, s], outputs=[y])], [x, s], [y], opset=18), path)
+    assert main(["cleanup", str(path), "-o", str(out), "--verify"]) == 2  # made-up integers are below 10
+    assert "--feeds" in capsys.readouterr().err
+    np.savez(feeds_file, s=np.array([-1]))
+    assert main(["cleanup", str(path), "-o", str(out), "--verify", "--feeds", str(feeds_file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verify"]["runs"] == 3
+    np.savez(feeds_file, s=np.array([44]), x=np.zeros((4, 11), np.float32))
+    assert main(["cleanup", str(path), "-o", str(out), "--verify", "--feeds", str(feeds_file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verify"]["runs"] == 1
+    assert main(["cleanup", str(path), "-o", str(out), "--feeds", str(feeds_file)]) == 2
+    assert "--verify" in capsys.readouterr().err
+    np.savez(feeds_file, z=np.array([3, 4]))
+    assert main(["cleanup", str(path), "-o", str(out), "--verify", "--feeds", str(feeds_file)]) == 2
+    assert "'z', which is no input" in capsys.readouterr().err
+    (tmp_path / "bad.npz").write_text("PK nothing")
+    for bad in ("missing.npz", "bad.npz"):
+        assert main(["cleanup", str(path), "-o", str(out), "--verify", "--feeds", str(tmp_path / bad)]) == 2
+        assert "is no .npz file" in capsys.readouterr().err
+
+
 def test_stated_dims_and_values(tmp_path, capsys):
     out = tmp_path / "out.onnx"
     assert main(["prepare", str(DEMO), "-o", str(out), "--bind", "batch=3", "--verify", "--quiet"]) == 0
