@@ -44,8 +44,12 @@ def run(options: argparse.Namespace, session: Session) -> int:
             p.apply(graph, report)
 
     stated = rewriting.Stated(shared.bound_dims(options)) if options.bind else None
-    _, report = rewriting.rewrite(options, session, rewrite, stated)
-    return int(any(e.pass_name == MakeDynamic.name for e in report.declined))
+
+    def freed(report: Report) -> bool:
+        return all(e.pass_name != MakeDynamic.name for e in report.declined)
+
+    _, report = rewriting.rewrite(options, session, rewrite, stated, wanted=freed)
+    return int(not freed(report))
 
 
 def _axis(text: str) -> tuple[str, int, str]:

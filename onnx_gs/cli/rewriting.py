@@ -33,7 +33,13 @@ class Stated(NamedTuple):
 
 
 def rewrite(
-    options: argparse.Namespace, session: Session, what: Rewrite, stated: Stated | None = None, *, tolerant: bool = False
+    options: argparse.Namespace,
+    session: Session,
+    what: Rewrite,
+    stated: Stated | None = None,
+    *,
+    tolerant: bool = False,
+    wanted: Callable[[Report], bool] | None = None,
 ) -> tuple[Graph, Report]:
     """Rewrite the model that the options name, and write the result where they say.
 
@@ -43,6 +49,7 @@ def rewrite(
         what: the rewrite, such as ``apply`` of a pass.
         stated: what the user states about the inputs, and the rewrite makes the model rely on.
         tolerant: whether it reorders float arithmetic on purpose.
+        wanted: asked when the rewrite is done; where it says no, nothing is written.
 
     Returns:
         The rewritten graph and the report.
@@ -63,6 +70,10 @@ def rewrite(
     with session.progress("rewriting", lambda: f"{report.current}, {len(report.rewritten):,} rewrites" if report.current else ""):
         what(graph, report)
     session.report(report)
+    if wanted is not None and not wanted(report):
+        session.put(result={"output": None, "before": before})
+        session.say("nothing written", style="bold")
+        return graph, report
     if original is not None:
         stated = stated or Stated()
         verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=tolerant)

@@ -199,6 +199,20 @@ def test_stated_dims_and_values(tmp_path, capsys):
         assert capsys.readouterr().err.count("error:") == 1
 
 
+def test_bind_writes_nothing_where_an_axis_stays_fixed(tmp_path, capsys):
+    path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    x, y = (gs.Variable(name, np.float32, (2, 3)) for name in "xy")
+    w = gs.Constant("w", np.arange(6, dtype=np.float32).reshape(2, 3))
+    gs.save(gs.Graph([gs.Node("Add", inputs=[x, w], outputs=[y])], [x], [y], opset=18), path)
+    assert main(["bind", str(path), "-o", str(out), "--dynamic", "x:0:batch"]) == 1
+    said = capsys.readouterr().out
+    assert "make-dynamic" in said
+    assert said.endswith("nothing written\n")
+    assert not out.exists()
+    assert main(["bind", str(path), "-o", str(out), "--dynamic", "x:0:batch", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["result"]["output"] is None
+
+
 def test_what_blocks_is_told_and_the_result_written(tmp_path, capsys):
     x, y = gs.Variable("x", np.float32, (2, 2)), gs.Variable("y", np.float32, (2, 2))
     path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
