@@ -223,7 +223,7 @@ class ShapeFacts:
         function = FUNCTIONS.get(key)
         if function is not None and not (self._in_function and any(isinstance(v, AttributeRef) for v in node.attrs.values())):
             # malformed, or beyond what is followed: nothing is known then
-            with suppress(TooLarge, IndexError, TypeError, ValueError, KeyError, OverflowError):
+            with suppress(TooLarge, IndexError, TypeError, ValueError, KeyError, ArithmeticError):
                 function(self, node)
         for t in node._outputs:
             if t._name and id(t) not in self._shapes:

@@ -504,6 +504,8 @@ def _clip(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     if x is None or opset < 11 or x.dtype not in _INTS | _FLOATS or not _without_nan(x):
         return None
     low, high = [*inputs[1:], None, None][:2]
+    if (low is None or high is None) and x.dtype in _FLOATS and not np.isfinite(x).all():
+        return None  # a bound that is left out is the largest number, not infinity
     for bound, function in ((low, np.maximum), (high, np.minimum)):
         if bound is not None:
             if bound.size != 1 or bound.dtype != x.dtype or not _without_nan(bound):

@@ -63,7 +63,8 @@ def _is_false(tensor: object) -> bool:
 class EliminateSingleOperand(NodePass):
     """Remove n-ary operators that have one operand.
 
-    Matches:   ``Sum``, ``Mean``, ``Max``, ``Min``, ``Concat`` of one input; ``Split`` into one output; ``Clip`` without bounds.
+    Matches:   ``Sum``, ``Mean``, ``Max``, ``Min``, ``Concat`` of one input; ``Split`` into one output;
+               ``Clip`` of integers without bounds (of floats it makes the largest number of infinity).
     Rewrites:  as for ``Identity``.
     Declines:  nothing.
     """
@@ -79,6 +80,11 @@ class EliminateSingleOperand(NodePass):
             return
         if any(t._name for t in list(node._inputs)[1:]):
             return
-        if node.op == "Clip" and (work.root.opset < 11 or node.attrs):
+        if node.op == "Clip" and (work.root.opset < 11 or node.attrs or not _has_no_infinities(work, node)):
             return
         work.bypass(owner, node, node._inputs[0])
+
+
+def _has_no_infinities(work: Work, node: Node) -> bool:
+    dtype = work.facts.dtype(node._outputs[0])
+    return dtype is not None and dtype.kind in {"int", "uint"}

@@ -139,3 +139,7 @@ def test_a_shape_that_runtimes_disagree_about_is_unknown(op):
         int64[1] end = {{9223372036854775807}}> {{ y = {op} }}""")
     shape = ShapeFacts(graph).shape(graph.outputs[0])
     assert shape is None or not isinstance(shape[1], int)
+
+
+def test_an_axis_of_a_scalar_is_not_looked_for():
+    assert ShapeFacts(parse("g (float x) => (int64[k] y) { y = ArgMax <axis = 0> (x) }"))

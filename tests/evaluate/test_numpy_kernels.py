@@ -53,6 +53,7 @@ CASES = [
     *((op, 18, {}, [x]) for op in ("Neg", "Abs", "Sqrt", "Floor", "Ceil") for x in (F, D, SPECIAL, I)),
     *((op, 18, {}, xs) for op in ("Max", "Min") for xs in ([F, F[:1], F[:, :1]], [I, I[:1]], [D], [SPECIAL, SPECIAL])),
     ("Clip", 18, {}, [F, np.array(-0.5, np.float32), np.array(0.5, np.float32)]), ("Clip", 18, {}, [I, None, np.array(3)]), ("Clip", 18, {}, [I, np.array(4), np.array(1)]),
+    ("Clip", 18, {}, [np.float32([1, np.inf, -np.inf]), np.array(0, np.float32)]), ("Clip", 18, {}, [np.float32([1, np.inf, -np.inf])]),
     ("CumSum", 18, {}, [I, np.array(1)]), ("CumSum", 18, {"reverse": 1}, [I, np.array(1)]),
     *((op, 18, {"keepdims": k}, [x, ints(1)]) for op in ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum") for k in (0, 1) for x in (I, F)),
     ("ReduceSum", 18, {}, [I]), ("ReduceSum", 18, {"noop_with_empty_axes": 1}, [I]), ("ReduceProd", 13, {"axes": [0, -1]}, [I]), ("ReduceMax", 18, {}, [SPECIAL]),

@@ -65,7 +65,8 @@ NO_OPS = [
     ("eliminate-dropout", "g (float[n] x) => (float[n] y) { a = Dropout (x) y = Neg (a) }", "Neg"),
     ("eliminate-dropout", "g (float[n] x) => (float[n] y, bool[n] z) { a, z = Dropout (x) y = Neg (a) }", "Dropout Neg"),
     ("eliminate-single-operand", "g (float[n] x) => (float[n] y) { a = Sum (x) b = Max (a) c = Concat <axis = 0> (b) y = Neg (c) }", "Neg"),
-    ("eliminate-single-operand", "g (float[n] x) => (float[n] y) { a = Clip (x) y = Neg (a) }", "Neg"),
+    ("eliminate-single-operand", "g (int64[n] x) => (int64[n] y) { a = Clip (x) y = Neg (a) }", "Neg"),
+    ("eliminate-single-operand", "g (float[n] x) => (float[n] y) <float z = {0}> { i = Div (x, z) y = Clip (i) }", "Div Clip"),
     ("eliminate-arithmetic", "g (float[n] x) => (float[n] y) <float o = {1}, float z = {0}> { a = Mul (x, o) b = Div (a, o) c = Sub (b, z) d = Add (z, c) y = Neg (d) }", "Neg"),
     ("eliminate-arithmetic", "g (float[n] x) => (float[1, n] y) <float[1, 1] o = {1}> { a = Mul (x, o) y = Neg (a) }", "Mul Neg"),  # it adds a dim
     ("eliminate-arithmetic", "g (float[n] x) => (float[n] y) <float z = {0}> { a = Sub (z, x) y = Neg (a) }", "Sub Neg"),
