@@ -117,9 +117,8 @@ def _modules() -> dict[str, dict[str, Any]]:
     importer = {name: getattr(contract, name) for name in (
         "OnnxImporter", "get_onnx_tensor_shape", "get_onnx_tensor_dtype", "get_onnx_tensor_type", "get_numpy_type", "get_itemsize", "get_dtype_name",
     )}  # fmt: skip
-    importer["OnnxImporter"] = type(
-        "OnnxImporter", (contract.OnnxImporter,), {"graph_type": public.Graph, "function_type": public.Function, "__doc__": contract.OnnxImporter.__doc__}
-    )
+    given = {"graph_type": public.Graph, "function_type": public.Function, "__doc__": contract.OnnxImporter.__doc__}
+    importer["OnnxImporter"] = type("OnnxImporter", (contract.OnnxImporter,), given)
     exporter = {name: getattr(contract, name) for name in (
         "OnnxExporter", "constant_to_onnx_tensor", "dtype_to_onnx", "update_import_domains", "check_duplicate_node_names",
     )}  # fmt: skip

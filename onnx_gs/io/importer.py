@@ -338,7 +338,7 @@ class Importer:
             if in_files:
                 region = self.region(stored)
                 if region is not None:
-                    tensor._values = LazyValues(stored, region)  # type: ignore[assignment]
+                    tensor._values = LazyValues(stored, region)
             links = tensor._outputs = new_list(SynchronizedList)
             links.parent_obj = tensor
             links.field_name = "outputs"

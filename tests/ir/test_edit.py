@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
-from tests.support.rewrites import parse
 
-from onnx_gs.graph import Graph
 from onnx_gs.ir import Constant, Node, Variable
 from onnx_gs.ir.edit import Editor, StopRewriting, rename_apart
 from onnx_gs.ir.verify import problems
+from tests.support.rewrites import parse
+
+if TYPE_CHECKING:
+    from onnx_gs.graph import Graph
 
 
 def by_op(graph: Graph, op: str) -> Node:

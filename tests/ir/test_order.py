@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.support.rewrites import parse
+from hypothesis import given, strategies as st
 
 from onnx_gs.errors import GraphError
 from onnx_gs.graph import Function, Graph
-from onnx_gs.ir import Node, Variable
-from onnx_gs.ir import order as ordering
+from onnx_gs.ir import Node, Variable, order as ordering
 from onnx_gs.ir.verify import problems
+from tests.support.rewrites import parse
 
 
 def random_graph(edges: list[tuple[int, int]], count: int) -> Graph:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.rewrites import parse
 
 from onnx_gs.errors import GraphError
 from onnx_gs.graph import Graph
@@ -14,6 +13,7 @@ from onnx_gs.ir.join import join_names
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.verify import problems, require_sound
+from tests.support.rewrites import parse
 
 NESTED = """g (float[2] x, int64 n, bool c) => (float[2] y) <float[2] w = {1.0, 2.0}> {
   true = Constant<value = bool {1}>()
