@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
+from onnx_gs.cli.report import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.output:
         save(found.part, options.output)
     session.put(result={"model": model, "nodes": found.nodes, "runs": found.runs, "log": f"{options.folder}/bisect.json"})
-    session.say(f"{len(found.nodes)} nodes still fail, after {found.runs} runs: {model}", style="bold")
+    fails = "fails" if len(found.nodes) == 1 else "fail"
+    session.say(f"{counted(len(found.nodes), 'node')} still {fails}, after {counted(found.runs, 'run')}: {model}", style="bold")
     for node in found.nodes[:20]:
         session.say(f"  {node}")
     return 1

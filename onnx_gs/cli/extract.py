@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
+from onnx_gs.cli.inspect import show_values
+from onnx_gs.cli.report import counted
 from onnx_gs.errors import GraphValueError
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
         _record(graph, part, options, session)
     border = {"inputs": [t.name for t in part.inputs], "outputs": [t.name for t in part.outputs]}
     session.put(result={"output": options.output, "nodes": models.node_count(part), **border})
-    session.say(f"{options.model} → {options.output}: {models.node_count(part):,} nodes", style="bold")
-    session.table("inputs", ("name", "dtype", "shape"), [(t.name, str(t.dtype), str(t.shape)) for t in part.inputs])
-    session.table("outputs", ("name", "dtype", "shape"), [(t.name, str(t.dtype), str(t.shape)) for t in part.outputs])
+    session.say(f"{options.model} → {options.output}: {counted(models.node_count(part), 'node')}", style="bold")
+    show_values("Inputs", part.inputs, session)
+    show_values("Outputs", part.outputs, session)
     return 0
 
 
@@ -65,4 +67,4 @@ def _record(graph: Graph, part: Graph, options: argparse.Namespace, session: Ses
         inputs, outputs = record_part(graph, part, given, trip=options.trip)
     files = save_test_data(Path(options.record), inputs, outputs)
     session.put(recorded=[str(f) for f in files])
-    session.say(f"recorded {len(inputs)} inputs and {len(outputs)} outputs in {options.record}")
+    session.say(f"recorded {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} in {options.record}")

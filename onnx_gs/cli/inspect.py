@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.cli import models, options as shared
-from onnx_gs.cli.report import size
+from onnx_gs.cli.report import counted, size
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
@@ -164,10 +165,10 @@ def show(result: dict[str, Any], session: Session, path: str) -> None:
     session.say(f"IR version {result['ir_version']}, opsets {opsets}" + (f", made by {result['producer']}" if result["producer"] else ""))
     session.say()
     for title in ("inputs", "outputs"):
-        rows = [(fact["name"], _type_text(fact), _shape_text(fact["shape"])) for fact in result[title]]
-        session.table(title.capitalize(), ["name", "type", "shape"], rows)
+        _show_facts(title.capitalize(), result[title], session)
+    constants = sum(op["count"] for op in result["ops"] if (op["domain"], op["op"]) == ("ai.onnx", "Constant"))
     session.table(
-        f"Operators ({result['node_count']:,} nodes)",
+        f"Operators ({counted(result['node_count'], 'node')}" + (f", {constants:,} of them Constant)" if constants else ")"),
         [">nodes", "operator"],
         [(f"{op['count']:,}", op["op"] if op["domain"] == "ai.onnx" else f"{op['domain']}::{op['op']}") for op in result["ops"]],
         limit=30,
@@ -188,6 +189,15 @@ def show(result: dict[str, Any], session: Session, path: str) -> None:
     if "nodes" in result:
         rows = [(node["path"], node["name"], node["op"], ", ".join(node["inputs"]), ", ".join(node["outputs"])) for node in result["nodes"]]
         session.table("Nodes", ["graph", "name", "operator", "inputs", "outputs"], rows)
+
+
+def show_values(title: str, tensors: Sequence[Tensor], session: Session) -> None:
+    """Print the names, types and shapes of a graph's inputs or outputs as a table."""
+    _show_facts(title, [_value(t) for t in tensors], session)
+
+
+def _show_facts(title: str, facts: list[dict[str, Any]], session: Session) -> None:
+    session.table(title, ["name", "type", "shape"], [(fact["name"], _type_text(fact), _shape_text(fact["shape"])) for fact in facts])
 
 
 def _type_text(fact: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from onnx_gs.passes.base import Entry, Report
 
 ROWS = 20  # of a list that may be long
+ALIKE = 3  # of those that were declined for one reason
 
 
 class Session:
@@ -56,7 +58,7 @@ class Session:
     def say(self, text: str = "", *, style: str | None = None) -> None:
         """Print a line for people."""
         if not self.json and not self.quiet:
-            self.console.print(text, style=style, markup=False)
+            self.console.print(text, style=style, markup=False, soft_wrap=not self.console.is_terminal)  # a line of a file or pipe stays one
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None) -> None:
         """Print a table for people; numbers stand to the right.
@@ -74,12 +76,13 @@ class Session:
         from rich.text import Text
 
         rows = list(rows)
-        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in columns:
             table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
         shown = rows if limit is None else rows[:limit]
         for row in shown:
             table.add_row(*(Text(str(cell)) for cell in row))
+        self.say(title, style="bold")  # not the table's own, which would be folded to its width
         self.console.print(table)
         if len(rows) > len(shown):
             self.say(f"  … and {len(rows) - len(shown):,} more")
@@ -125,8 +128,7 @@ class Session:
         if report.rewritten:
             self.table("Rewritten", [">times", "pass", "what"], _summary(report.rewritten), limit=ROWS)
         if report.declined:
-            rows = [(entry.pass_name, entry.path, entry.reason) for entry in report.declined]
-            self.table("Declined", ["pass", "node", "why"], rows, limit=ROWS)
+            self.table("Declined", ["pass", "node", "why"], _alike(report.declined), limit=ROWS)
         if report.left:
             self.table("Left over", ["node", "why"], [(entry.path, entry.reason) for entry in report.left], limit=ROWS)
         for warning in report.warnings:
@@ -156,6 +158,30 @@ def _summary(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
         shown = ", ".join(f"{op} × {count}" if count > 1 else op for op, count in ops[:6]) + (", …" if len(ops) > 6 else "")
         rows.append((f"{sum(count for _, count in ops):,}", name, shown))
     return rows
+
+
+def _alike(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
+    """List what was declined; of many for one reason, numbers aside, the first few."""
+    kinds: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        kinds.setdefault((entry.pass_name, re.sub(r"\d+", "0", entry.reason)), []).append(entry)
+    rows = []
+    for (name, _), alike in kinds.items():
+        shown = alike if len(alike) <= ALIKE + 1 else alike[:ALIKE]
+        rows += [(name, entry.path, entry.reason) for entry in shown]
+        if len(alike) > len(shown):
+            rows.append((name, f"… and {len(alike) - len(shown):,} more", "the same reason"))
+    return rows
+
+
+def counted(count: int, what: str) -> str:
+    """Spell a number of things.
+
+    Example:
+        >>> counted(1, "node"), counted(2000, "node")
+        ('1 node', '2,000 nodes')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def size(count: float) -> str:

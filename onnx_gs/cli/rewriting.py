@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx_gs.cli import models, options as shared
-from onnx_gs.cli.report import size
+from onnx_gs.cli.report import counted, size
 from onnx_gs.errors import EvaluationError, GraphValueError, VerificationError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def verify(before: Graph, after: Graph, session: Session, stated: Stated | None 
     if verdict.outputs:
         raise VerificationError(str(verdict), fix="report it with the model; --only and --skip find the pass that did it")
     how = f"at most {verdict.worst:.3g} apart" if verdict.worst else "the same bit for bit"
-    session.say(f"verified: {how} in {verdict.ran} run{'s' if verdict.ran != 1 else ''}", style="green")
+    session.say(f"verified: {how} in {counted(verdict.ran, 'run')}", style="green")
     if verdict.skipped:
         session.say(f"  it does not run on {len(verdict.skipped)} of the inputs made up for it: {verdict.skipped[0]}", style="yellow")
     if random:

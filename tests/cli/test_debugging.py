@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,10 @@ def test_extract_and_record(model: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert [n.op_type for n in onnx.load(out).graph.node] == ["Floor", "Add"]
     stored = onnx.numpy_helper.to_array(onnx.load_tensor(str(tmp_path / "rec" / "test_data_set_0" / "input_0.pb")))
     assert np.array_equal(stored, np.tile(np.float32([1, 2, 3, 4]), (2, 1)))
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "recorded 1 input and 1 output in" in text
+    assert re.search(r"a +float32 +N × 4", text)
 
 
 def test_extract_says_what_is_wrong(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

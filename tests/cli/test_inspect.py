@@ -107,6 +107,17 @@ def test_tables(capsys, monkeypatch):
         assert expected in text
 
 
+def test_titles_are_not_folded_and_constants_are_told(capsys, tmp_path):
+    x, c, y = gs.Variable("x", np.float32, (2,)), gs.Variable("c"), gs.Variable("y", np.float32, (2,))
+    constant = gs.Node("Constant", attrs={"value": gs.Constant("", np.ones(2, np.float32))}, outputs=[c])
+    path = tmp_path / "m.onnx"
+    gs.save(gs.Graph([constant, gs.Node("Add", inputs=[x, c], outputs=[y])], [x], [y], opset=18), path)
+    assert main(["inspect", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "Operators (2 nodes, 1 of them Constant)" in lines
+    assert "Weights (1, 8 B)" in lines
+
+
 def test_quiet_still_answers(capsys):
     assert main(["inspect", str(DEMO), "--quiet"]) == 0
     assert "features" in capsys.readouterr().out

@@ -213,6 +213,32 @@ def test_bind_writes_nothing_where_an_axis_stays_fixed(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["result"]["output"] is None
 
 
+def test_lines_stay_whole_where_output_is_no_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out = tmp_path / "a_name_that_is_longer_than_forty_columns.onnx"
+    assert main(["cleanup", str(DEMO), "-o", str(out)]) == 0
+    assert f"{DEMO} → {out}: 68 → " in capsys.readouterr().out
+
+
+def test_many_declined_for_one_reason_are_told_in_short(tmp_path, capsys):
+    path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    x = gs.Variable("x", np.float32, (4, 4))
+    graph = gs.Graph(inputs=[x], opset=18)
+    for k in range(10):
+        big = graph.layer(op="Tile", inputs=[np.full((1, 1), k, np.float32), np.array([100, 200 + k])], outputs=[f"big{k}"])[0]
+        y = graph.layer(op="ReduceSum", inputs=[graph.layer(op="Add", inputs=[big, x], outputs=[f"a{k}"])[0]], outputs=[f"y{k}"])[0]
+        y.dtype = np.float32
+        graph.outputs.append(y)
+    gs.save(graph, path)
+    arguments = ["fold", str(path), "-o", str(out), "--only", "fold-constants", "--max-growth", "1000"]
+    assert main([*arguments, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["declined"]) == 10
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert text.count("would add") == 3
+    assert "… and 7 more" in text
+
+
 def test_what_blocks_is_told_and_the_result_written(tmp_path, capsys):
     x, y = gs.Variable("x", np.float32, (2, 2)), gs.Variable("y", np.float32, (2, 2))
     path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
