@@ -20,9 +20,19 @@ def read(path: str, session: Session) -> Graph:
         ModelFileError: there is no such file, or it is no model.
     """
     from onnx_gs import load
+    from onnx_gs.errors import ModelFileError
 
     with session.progress("reading"):
-        return load(sys.stdin.buffer if path == "-" else path)
+        if path != "-":
+            return load(path)
+        try:
+            return load(sys.stdin.buffer)
+        except ModelFileError as error:
+            if "external data" not in str(error.where):
+                raise
+            raise ModelFileError(
+                error.what, where=error.where, fix="give the model's path instead of '-': its data is looked for beside it"
+            ) from error
 
 
 def write(graph: ir.Graph, options: argparse.Namespace, session: Session) -> None:

@@ -239,6 +239,13 @@ def test_many_declined_for_one_reason_are_told_in_short(tmp_path, capsys):
     assert "… and 7 more" in text
 
 
+def test_weights_beside_a_model_from_standard_input(tmp_path, monkeypatch, capsys):
+    gs.save(gs.load(DEMO), tmp_path / "m.onnx", external_data="m.bin")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "m.onnx").read_bytes())))
+    assert main(["fold", "-", "-o", str(tmp_path / "out.onnx")]) == 2
+    assert "give the model's path instead of '-'" in capsys.readouterr().err
+
+
 def test_what_blocks_is_told_and_the_result_written(tmp_path, capsys):
     x, y = gs.Variable("x", np.float32, (2, 2)), gs.Variable("y", np.float32, (2, 2))
     path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
