@@ -35,6 +35,18 @@ def read(path: str, session: Session) -> Graph:
             ) from error
 
 
+def check_output(options: argparse.Namespace) -> None:
+    """See that ``--output`` can be written, before the work is done.
+
+    Raises:
+        ModelFileError: it cannot.
+    """
+    from onnx_gs.io.writer import check_target
+
+    if options.output != "-":
+        check_target(options.output)
+
+
 def write(graph: ir.Graph, options: argparse.Namespace, session: Session) -> None:
     """Save a model where ``--output`` says; ``-`` is standard output.
 

@@ -60,6 +60,7 @@ def rewrite(
     """
     from onnx_gs.passes.base import Report
 
+    models.check_output(options)
     graph = models.read(options.model, session)
     before = summary(graph)
     given = shared.read_feeds(options.feeds, graph)

@@ -75,7 +75,7 @@ def write_model(
         ModelFileError: the file cannot be written, or a weight cannot be read.
     """
     target = os.fspath(path)
-    _check_target(target)
+    check_target(target)
     if external is None:
         pieces = _embedded(model, payloads)
         if pieces is not None:
@@ -331,11 +331,16 @@ def _data_path(target: str, name: str) -> str:
     real = os.path.realpath(os.path.dirname(path))
     if os.path.commonpath([os.path.realpath(folder), real]) != os.path.realpath(folder):
         raise ModelFileError(f"external data '{name}' leads out of the model's folder by a link", where=f"file '{target}'", fix="give another name")
-    _check_target(path)
+    check_target(path)
     return path
 
 
-def _check_target(path: str) -> None:
+def check_target(path: str) -> None:
+    """See that a file can stand at a path, before work is done for it.
+
+    Raises:
+        ModelFileError: something else has that name, or its folder does not exist.
+    """
     try:
         found = os.stat(path)
     except FileNotFoundError:

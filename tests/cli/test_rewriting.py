@@ -239,6 +239,14 @@ def test_many_declined_for_one_reason_are_told_in_short(tmp_path, capsys):
     assert "… and 7 more" in text
 
 
+def test_a_result_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys):
+    for out in (tmp_path, tmp_path / "missing" / "out.onnx"):
+        assert main(["prepare", str(DEMO), "-o", str(out), "--verify"]) == 2
+        said = capsys.readouterr()
+        assert "file cannot be written" in said.err
+        assert not said.out
+
+
 def test_weights_beside_a_model_from_standard_input(tmp_path, monkeypatch, capsys):
     gs.save(gs.load(DEMO), tmp_path / "m.onnx", external_data="m.bin")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "m.onnx").read_bytes())))
