@@ -62,8 +62,6 @@ class ShapeFacts:
         self._count = itertools.count()
         self._in_function = hasattr(root, "unique_id")
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
-        self._inner_names: set[str] = set()
-        self._visited: set[int] = set()
         for t in root.inputs:
             self._declare_input(t)
         self._visit_graph(root)

@@ -1,1 +1,1 @@
-"""Running graphs: ONNX Runtime behind a protocol, exact in-process kernels, comparison of results."""
+"""Running graphs: ONNX Runtime as the oracle, exact in-process kernels, comparison of results."""

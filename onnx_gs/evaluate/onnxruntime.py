@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import importlib.util
 import re
 import shutil
 import tempfile
@@ -41,11 +40,6 @@ _WORTH_THREADS = 1 << 20
 
 _lock = threading.Lock()
 _stub_folder: Path | None = None
-
-
-def is_available() -> bool:
-    """Say whether ONNX Runtime is installed."""
-    return importlib.util.find_spec("onnxruntime") is not None
 
 
 def _load() -> Any:
@@ -186,7 +180,6 @@ class Session:
             self._session = ort.InferenceSession(model.SerializeToString(), options, providers=_providers(ort, provider))
         except Exception as error:
             raise self._error(error, "cannot be loaded") from error
-        self._ort_names = [o.name for o in self._session.get_outputs()]
         self._exotic = {o.name: _exotic(o.type) for o in self._session.get_outputs()}
 
     def _weights(self, model: Any, options: Any) -> int:
@@ -224,7 +217,16 @@ class Session:
         return [t.name for t in self.outputs]
 
     def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
-        """Compute outputs; see ``Evaluator.run``.
+        """Compute outputs.
+
+        Values are arrays (ml_dtypes for the types that numpy lacks, ``object`` for strings), lists for sequences, None for an absent optional.
+
+        Args:
+            feeds: a value for every input that has no default, by name.
+            outputs: which outputs; None for all.
+
+        Returns:
+            The values by name.
 
         Raises:
             EvaluationError: an input is missing, or ONNX Runtime stops with an error.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 import onnx.parser
@@ -14,9 +14,6 @@ from onnx_gs.io.exporter import export_onnx
 from onnx_gs.io.importer import import_model
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
-
-if TYPE_CHECKING:
-    from onnx_gs.ir.node import Node
 
 _HEADER = re.compile(r"\s*(?:#[^\n]*\n\s*)*<")
 
@@ -76,15 +73,6 @@ def show(graph: Graph, *, do_type_check: bool = False) -> str:
         }
     """
     return _printed(export_onnx(graph, do_type_check))
-
-
-def show_node(node: Node) -> str:
-    """Give a node as ONNX text."""
-    from onnx_gs.io.exporter import Exporter
-
-    proto = onnx.NodeProto()
-    Exporter().node(node, proto)
-    return _printed(proto)
 
 
 def _printed(message: Any) -> str:

@@ -10,15 +10,12 @@ from onnx_gs.ir import dtypes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-KINDS = ("tensor_type", "sparse_tensor_type", "sequence_type", "optional_type", "map_type", "opaque_type")
-
-
 @dataclass(slots=True)
 class ValueType:
     """The type of one value, named as in ONNX's ``TypeProto``.
 
     Attributes:
-        kind: one of ``KINDS``.
+        kind: ``"tensor_type"``, ``"sparse_tensor_type"``, ``"sequence_type"``, ``"optional_type"``, ``"map_type"`` or ``"opaque_type"``.
         dtype: element type as scripts see it (numpy dtype or enum number); for a map, of its key. None where unknown.
         shape: dims (int, str, None), or None for an unknown rank; only tensors have one.
         element: what a sequence or optional holds, or a map's value.

@@ -37,18 +37,6 @@ def lower(node: Node) -> bool:
     return True
 
 
-def lower_constants(graph: Graph) -> int:
-    """Turn the ``Constant`` nodes of one graph into weights, and count them; bodies are left alone."""
-    count = 0
-    for node in graph.nodes:
-        if node.op == "Constant" and node.is_onnx and node._outputs:
-            if lower(node):
-                count += 1
-            else:
-                LOGGER.debug("Constant node '%s' stays: its attributes are none of the forms that the specification has", node.name)
-    return count
-
-
 @dataclass(frozen=True)
 class LowerConstants(Pass):
     """Turn ``Constant`` nodes into weights.

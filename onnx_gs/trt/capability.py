@@ -345,11 +345,6 @@ class Target:
         """Bool constants are taken. Source: measured in RTX; documented as missing up to 8.x."""
         return self.is_rtx or self.version >= (9,)
 
-    @property
-    def native_int64(self) -> bool:
-        """int64 is a type of its own. Source: documented since 10.0; before it is narrowed to int32."""
-        return self.is_rtx or self.version >= (10,)
-
     def lacks(self, op: str) -> str | None:
         """Give the row for an operator that this target cannot build; None where it can."""
         if op in SEQUENCE_OPS:

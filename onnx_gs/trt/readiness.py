@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import OnnxGsError, TensorRTError
+from onnx_gs.errors import TensorRTError
 from onnx_gs.ir import Graph
 from onnx_gs.trt import capability, model_source, parser_errors, profiles, tensorrt
 from onnx_gs.trt.capability import ROWS, Target, target_of
@@ -215,8 +215,3 @@ def _same(blockers: list[Finding], complaint: Complaint, row: str) -> int | None
         if path and found.path == path:
             return k
     return None
-
-
-def refused_by(error: OnnxGsError) -> str:
-    """Give the row that an error of ``build`` is about."""
-    return capability.row_of_message(error.what, "").id
