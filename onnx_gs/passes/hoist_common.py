@@ -11,6 +11,7 @@ from onnx_gs.ir import Constant, Node, Variable, edit, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
+from onnx_gs.passes.share_subexpressions import attribute_key
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Tensor
@@ -104,22 +105,6 @@ def input_key(t: Tensor, identity: int) -> Any:
 
 def _movable(n: Node) -> bool:
     return n.is_onnx and not n.has_body and not traits.is_random(n) and n.op not in traits.STATEFUL and not traits.trains(n)
-
-
-def attribute_key(node: Node) -> Any:
-    """Give a node's attributes as something to compare by; None where they hold what is not compared."""
-    found: list[Any] = []
-    for name, value in sorted(node.attrs.items()):
-        if isinstance(value, (int, float, str, bytes, np.generic)):
-            found.append((name, type(value).__name__, value.hex() if isinstance(value, float) else value))
-        elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str, bytes)) for v in value):
-            found.append((name, tuple((type(v).__name__, v.hex() if isinstance(v, float) else v) for v in value)))
-        elif isinstance(value, Constant) and value.nbytes <= _LARGEST_KEY and value.dtype != np.dtype(object):
-            values = np.ascontiguousarray(value.values)
-            found.append((name, str(values.dtype), values.shape, values.tobytes()))
-        else:
-            return None
-    return tuple(found)
 
 
 def _hoist(editor: Editor, owner: Graph, node: Node, pairs: list[tuple[Node, Node]]) -> None:

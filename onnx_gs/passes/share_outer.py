@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from onnx_gs.ir import edit, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass
-from onnx_gs.passes.hoist_common import attribute_key, input_key
+from onnx_gs.passes.hoist_common import input_key
+from onnx_gs.passes.share_subexpressions import attribute_key
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node

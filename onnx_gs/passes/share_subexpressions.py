@@ -51,7 +51,7 @@ class ShareSubexpressions(Pass):
             ids = [(id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
             if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
                 ids.reverse()
-            key = (node.op, node.domain or "", *ids)
+            key = (node.op, node.domain or "", node.overload, *ids)
             rivals = first.setdefault(key, [])
             if not rivals:
                 rivals.append(node)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import onnx_gs as gs
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.share_shapes import ShareShapes
 from onnx_gs.passes.share_subexpressions import ShareSubexpressions
 from onnx_gs.passes.simplify import Simplify
-from tests.support.rewrites import assert_equal_outputs
+from tests.support.rewrites import assert_equal_outputs, model
 
 OF_THREE = [
     "a = Neg (x)  b = Neg (x)  c = Neg (x)  e = Exp (b)  f = Exp (a)  d = Add (e, f)",
@@ -34,3 +35,14 @@ def test_branches_that_return_equal_names_of_their_own_stay_apart():
     text = """g (bool c, float[2] x) => (float[2] y) {
         y = If (c) <then_branch = t () => (float[2] w) <float[2] w = {1, 2}> {}, else_branch = e () => (float[2] w) <float[2] w = {3, 4}> {}> }"""
     assert_equal_outputs(NormalizeIf(), text)
+
+
+def test_overloads_of_a_function_are_different_functions():
+    proto = model(
+        "g (float[2] x) => (float[2] y) { a = local.F : one (x)  b = local.F : two (x)  y = Sub (a, b) }",
+        ir_version=10,
+        functions='<opset_import: ["" : 18], domain: "local", overload: "one"> F (q) => (r) { r = Neg (q) }\n'
+        '<opset_import: ["" : 18], domain: "local", overload: "two"> F (q) => (r) { r = Exp (q) }',
+    )
+    graph = gs.import_onnx(proto)
+    assert not ShareSubexpressions()(graph).rewritten
