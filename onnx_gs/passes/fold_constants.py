@@ -483,7 +483,7 @@ class _Sweep:
                 continue
             growth = sum(sizes) - refund.get(id(node), 0)
             if growth > 0 and self.options.grown + growth > limit:
-                self.options.decline(self.graph, node, f"its result would add {growth} bytes, and the model may grow by {limit} in all")
+                self.options.decline(self.graph, node, f"its result would add {growth} bytes, and the model may grow by {limit} in all (max_growth)")
                 continue
             self.options.grown += growth
             dead.add(id(node))
