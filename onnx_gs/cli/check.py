@@ -55,6 +55,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     )
     for blocker in found.blockers:
         session.say(f"\nblocker: {blocker}")
+    if any(blocker.passes for blocker in found.blockers):
+        session.say("\n`onnx-gs prepare` runs the passes that the remedies name")
     for warning in found.warnings:
         session.say(f"\nbuilds, but is not what ONNX says: {warning}", style="yellow")
     for note in found.notes:
