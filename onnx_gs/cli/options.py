@@ -169,13 +169,14 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, names: Iterable[str]
             continue
         flag = "--" + field.name.replace("_", "-")
         note = notes.get(field.name, "").replace("%", "%%")
-        default = f" (default: {field.default})".replace("%", "%%") if field.default is not None else ""
+        default = f" (default: {field.default})".replace("%", "%%") if field.default is not None or "None" in note else ""
         if convert is bool and field.default is False:
             parser.add_argument(flag, dest=field.name, action="store_true", default=argparse.SUPPRESS, help=note)
         elif convert is bool:
             parser.add_argument(flag, dest=field.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=note)
         else:
-            metavar = "SIZE" if convert is count else field.name.upper()
+            size = {"size", "growth", "bytes"} & set(field.name.split("_"))
+            metavar = field.name.upper() if convert is not count else "SIZE" if size else "N"
             parser.add_argument(flag, dest=field.name, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=note + default)
 
 

@@ -55,6 +55,26 @@ def test_named_fields_only():
         parser.parse_args(["--limit", "3"])
 
 
+def test_help_tells_bytes_from_counts_and_every_default_that_means_something():
+    @dataclass(frozen=True)
+    class Bounds:
+        """Bounds.
+
+        Args:
+            max_size: the most bytes; None for no limit.
+            max_nodes: the most nodes.
+        """
+
+        max_size: int | None = None
+        max_nodes: int = 5
+
+    parser = argparse.ArgumentParser()
+    options.add_fields(parser, Bounds)
+    text = " ".join(parser.format_help().split())
+    assert "--max-size SIZE the most bytes; None for no limit (default: None)" in text
+    assert "--max-nodes N the most nodes (default: 5)" in text
+
+
 def test_notes_come_from_the_docstring():
     notes = options.field_notes(Squeeze)
     assert notes["deep"] == "go all the way"
