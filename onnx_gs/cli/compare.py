@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
     parser.add_argument("other", metavar="OTHER", help="an engine, which TensorRT runs on a GPU, or another model (.onnx)")
-    parser.add_argument("--inputs", metavar="FILE.npz", help="an array for each input (default: made up)")
+    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up)")
     parser.add_argument(
         "--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="FILE", help="a model (.onnx), which ONNX Runtime runs, or an engine, which TensorRT runs")
-    parser.add_argument("--inputs", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
+    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go")
     parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")

@@ -114,7 +114,7 @@ def test_run_and_compare_models(files, capsys):
     said(capsys, "run", "good.onnx", "--inputs", "in.npz", "-o", "out.npz")
     assert np.load("out.npz")["y"].tolist() == [[2, 4, 6]]
     assert "same" in said(capsys, "compare", "good.onnx", "good.onnx").out
-    found = json.loads(said(capsys, "compare", "good.onnx", "other.onnx", "--inputs", "in.npz", "--json", status=1).out)
+    found = json.loads(said(capsys, "compare", "good.onnx", "other.onnx", "--feeds", "in.npz", "--json", status=1).out)
     assert found["result"]["first"] == "y"
     (files / "bad.npz").write_bytes(b"no")
     assert "is no .npz file" in said(capsys, "run", "good.onnx", "--inputs", "bad.npz", status=2).err
