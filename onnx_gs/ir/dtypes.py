@@ -99,6 +99,8 @@ def find(dtype: Any) -> DataType | None:
     """
     if dtype is None:
         return None
+    if isinstance(dtype, np.dtype) and (found := _BY_NUMPY.get(dtype)) is not None:
+        return found
     if isinstance(dtype, DataType):
         return dtype
     if isinstance(dtype, (int, np.integer)) and not isinstance(dtype, (bool, np.bool_)):

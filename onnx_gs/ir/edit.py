@@ -301,12 +301,15 @@ class Editor:
 
     def final_nodes(self, graph: Graph) -> list[Node]:
         """List a graph's nodes as they will be after ``commit()``."""
+        dead = self._dead
+        if not self._before and not self._after and id(graph) not in self._first:
+            return [node for node in graph.nodes if id(node) not in dead]
         out: list[Node] = []
         stack: list[tuple[Node, bool]] = [(n, False) for n in reversed([*self._first.get(id(graph), []), *graph.nodes])]
         while stack:
             node, expanded = stack.pop()
-            if expanded:
-                if id(node) not in self._dead:
+            if expanded or (id(node) not in self._before and id(node) not in self._after):
+                if id(node) not in dead:
                     out.append(node)
                 continue
             for later in reversed(self._after.get(id(node), [])):

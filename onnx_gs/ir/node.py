@@ -10,7 +10,7 @@ import numpy as np
 from onnx_gs.ir import source
 from onnx_gs.ir.attribute import AttributeRef as _AttributeRef
 from onnx_gs.ir.synchronized_list import SynchronizedList, linked
-from onnx_gs.ir.tensor import Tensor
+from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -153,11 +153,12 @@ class Node:
     def has_body(self) -> bool:
         """Say whether an attribute holds a graph; nothing is decoded, as importing decodes nodes with bodies."""
         attrs = self._attrs
-        return bool(attrs) and any(True for _ in _graphs(attrs))
+        return bool(attrs) and not all(map(_is_plain, attrs.values())) and any(True for _ in _graphs(attrs))
 
     def bodies(self) -> list[tuple[str, Graph]]:
         """List the graphs that the attributes hold, with the attribute's name (``name[k]`` in a list of graphs)."""
-        return list(_graphs(self._attrs)) if self._attrs else []
+        attrs = self._attrs
+        return [] if not attrs or all(map(_is_plain, attrs.values())) else list(_graphs(attrs))
 
     def subgraphs(self, recursive: bool = False) -> Iterator[Graph]:
         """Give the graphs in the attributes, each object once.
@@ -290,7 +291,13 @@ def is_graph(value: Any) -> bool:
     return hasattr(value, "nodes") and hasattr(value, "_record")
 
 
-_PLAIN = frozenset({int, float, str, bytes, bool})  # what most attributes are: nothing to look into
+_PLAIN = frozenset({int, float, str, bytes, bool, Constant})  # what most attributes are: nothing to look into
+
+
+def _is_plain(value: Any) -> bool:
+    """Say at a glance that an attribute holds no graph; ONNX has no mixed lists."""
+    kind = type(value)
+    return kind in _PLAIN or (kind is list and (not value or type(value[0]) in _PLAIN))
 
 
 def _graphs(attrs: Mapping[str, Any]) -> Iterator[tuple[str, Graph]]:

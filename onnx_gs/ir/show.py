@@ -41,9 +41,9 @@ class Places:
     """
 
     def __init__(self, root: Graph) -> None:
-        """Index the bodies of a model, its functions included."""
+        """Index nothing yet."""
         self._root = root
-        self._parents = walk.parents(root, functions=True)
+        self._parents: dict[int, tuple[Graph, Node, str] | None] | None = None
         self._index: dict[int, tuple[int, dict[int, int]]] = {}
         self._paths: dict[int, str] = {}
 
@@ -55,6 +55,10 @@ class Places:
         return known
 
     def _path(self, graph: Graph) -> str:
+        if graph is self._root:
+            return graph_label(graph)
+        if self._parents is None:
+            self._parents = walk.parents(self._root, functions=True)
         parts: list[str] = []
         current: Graph | None = graph
         while current is not None:

@@ -36,6 +36,11 @@ def cleanup(
     return removed
 
 
+def drop_dead(graph: Graph) -> list[Node]:
+    """Drop dead nodes of a graph whose names are joined already; give those that went."""
+    return [node for root in (graph, *graph.functions) for node in _clean_root(root, outputs=False, bodies=True)]
+
+
 def _clean_root(root: Graph, *, outputs: bool, bodies: bool) -> list[Node]:
     removed: list[Node] = []
     for t in root.inputs:

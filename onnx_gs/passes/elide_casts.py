@@ -44,12 +44,28 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
         root: the model's graph, or the function: gives fresh names, and the opset.
         holder: the node that has the graph as a body, if any; a ``Loop`` tells how far its counters go.
     """
-    if not any(node.op == "Cast" and _casts_to_float(node) and _may_matter(node) for node in graph.nodes):
+    casts = [node for node in graph.nodes if node.op == "Cast" and _casts_to_float(node) and _may_matter(node)]
+    if not casts:
         return 0
+    wanted = _sources(casts)
     work = _Elision(graph, report, root if root is not None else graph)
     if holder is not None:
         work.note_counters(holder)
-    return sum(work.visit(node) for node in list(graph.nodes))
+    return sum(work.visit(node) for node in list(graph.nodes) if id(node) in wanted or node.op == "Loop")
+
+
+def _sources(casts: list[Node]) -> set[int]:
+    """Give the ids of the nodes that read casts, and of those on which the ranges of what they read depend."""
+    found: set[int] = set()
+    pending = [reader for cast in casts for reader in cast._outputs[0]._outputs if reader.op in _OPS]
+    while pending:
+        node = pending.pop()
+        if id(node) in found:
+            continue
+        found.add(id(node))
+        if node.op in _OPS or node.op in _PASSING or node.op == "Cast":
+            pending += [producer for t in node._inputs for producer in t._inputs]
+    return found
 
 
 def _casts_to_float(node: Node) -> bool:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import walk
 from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.join import join_names
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.absorb_bias import AbsorbBias
 from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
-from onnx_gs.passes.cleanup import Cleanup, cleanup
+from onnx_gs.passes.cleanup import Cleanup, drop_dead
 from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
 from onnx_gs.passes.eliminate_casts import EliminateCasts
@@ -164,9 +165,12 @@ class Simplify(Pass):
     def _fold(self, graph: Graph, report: Report, weight: int, ran: list[Pass]) -> bool:
         """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
         if not self._wants(FoldConstants.name):
+            join_names(graph)  # which folding does too
             self._sweep(graph, report, ran)
             return False
-        left = None if self.max_growth is None else max(0, weight + self.max_growth - _weight(graph))
+        left = None
+        if self.max_growth is not None:
+            left = self.max_growth if not ran else max(0, weight + self.max_growth - _weight(graph))
         count = report.changed
         self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report, ran)
         changed = report.changed > count
@@ -184,7 +188,7 @@ class Simplify(Pass):
             Cleanup().run(graph, report)
             dead = report.changed > count
         else:
-            dead = bool(cleanup(graph))
+            dead = bool(drop_dead(graph))
         report.seconds[Cleanup.name] = report.seconds.get(Cleanup.name, 0.0) + time.perf_counter() - started
         if dead:
             for work in works(graph, report):
