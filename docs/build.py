@@ -8,6 +8,7 @@ The build fails where a public name has no docstring, where a page of the refere
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import html
 import importlib
@@ -234,6 +235,22 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+def modules_page(problems: Problems) -> str:
+    """Make the page of the modules, layer by layer: the one concept of each, which is the first line of its docstring."""
+    folder = ROOT / "onnx_gs"
+    layers: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py"), key=lambda path: (len(path.relative_to(folder).parts), path)):
+        name = path.relative_to(folder).as_posix()
+        concept = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
+        if not concept:
+            problems.found.append(f"onnx_gs/{name} has no docstring")
+        layers.setdefault(name.partition("/")[0] if "/" in name else "", []).append(f"- `{name}`: {concept}")
+    parts = ["# Modules", "", "[How they hang together](../architecture.md).", ""]
+    for layer, lines in layers.items():
+        parts += [f"## {layer or 'The front door'}", "", *lines, ""]
+    return "\n".join(parts)
+
+
 def reference(problems: Problems) -> dict[str, str]:
     """Give the reference's pages, by path, as Markdown."""
     package = importlib.import_module("onnx_gs")
@@ -242,6 +259,7 @@ def reference(problems: Problems) -> dict[str, str]:
     pages["api/errors.md"] = errors_page(problems)
     pages["api/passes.md"] = passes_page(problems)
     pages["api/commands.md"] = commands_page()
+    pages["api/modules.md"] = modules_page(problems)
     listed = "\n".join(f"- [{Path(path).stem}]({path.removeprefix('api/')})" for path in pages)
     pages["api/index.md"] = f"# API reference\n\nMade from the docstrings.\n\n{listed}\n"
     return pages
