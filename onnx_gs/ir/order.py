@@ -100,7 +100,7 @@ def check_producers(graph: Graph, made: set[int]) -> None:
         made: ids of tensors that are made in the graph or its bodies, and need not be looked at.
 
     Raises:
-        GraphError: naming the tensor, its reader and its producer.
+        GraphError: naming the tensor, its reader and its producer; never for a body that is looked at without what is around it.
     """
     strays = {id(t): t for t in chain.from_iterable([node._inputs for node in graph.nodes]) if id(t) not in made}
     # What is stored needs no producer, and most constants have no list of them yet.
@@ -112,12 +112,34 @@ def check_producers(graph: Graph, made: set[int]) -> None:
         for producer in t._inputs:
             if id(producer) in present:
                 continue
+            if _is_body(graph, producer):  # sorted on its own: what is around it makes what it reads
+                return
             index, reader = next((k, n) for k, n in enumerate(graph.nodes) if any(read is t for read in n._inputs))
             raise GraphError(
                 f"tensor '{t.name}' is produced by node '{producer.name}' ({producer.op}), which is not in the graph",
                 where=f"graph '{graph.name}' > {node_label(graph, reader, index)}",
                 fix="add the producer to graph.nodes, or clear the tensor's inputs",
             )
+
+
+def _is_body(graph: Graph, near: Node) -> bool:
+    """Whether a graph is a branch, which has no inputs, or the body of a node that edges connect with this one."""
+    if not graph.inputs:
+        return True
+    seen = {id(near)}
+    waiting = [near]
+    while waiting:
+        node = waiting.pop()
+        if node._attrs and any(body is graph for body in walk.bodies(node)):
+            return True
+        for t in chain(node._inputs, node._outputs):
+            if isinstance(t, Constant):
+                continue
+            for neighbor in chain(t._inputs, t._outputs):
+                if id(neighbor) not in seen:
+                    seen.add(id(neighbor))
+                    waiting.append(neighbor)
+    return False
 
 
 def sort_functions(functions: list[Function]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import onnx_gs as gs
+from tests.support.rewrites import parse
 
 
 def v(name: str) -> gs.Variable:
@@ -146,6 +147,24 @@ def test_a_producer_outside_the_graph_is_refused() -> None:
     gs.Node("Abs", "stray", inputs=[x], outputs=[h])
     with pytest.raises(gs.OnnxGraphSurgeonException, match="not in the graph"):
         gs.Graph([gs.Node("Neg", inputs=[h], outputs=[y])], [x], [y]).toposort()
+
+
+def test_a_body_is_sorted_on_its_own() -> None:
+    x, cond, outer, inner, then, other, y = (v(n) for n in ("x", "cond", "outer", "inner", "then", "other", "y"))
+    body = gs.Graph([gs.Node("Neg", "second", inputs=[inner], outputs=[then]), gs.Node("Exp", "first", inputs=[outer], outputs=[inner])], [], [then])
+    rest = gs.Graph([gs.Node("Abs", inputs=[outer], outputs=[other])], [], [other])
+    branch = gs.Node("If", attrs={"then_branch": body, "else_branch": rest}, inputs=[cond], outputs=[y])
+    gs.Graph([gs.Node("Relu", inputs=[x], outputs=[outer]), branch], [x, cond], [y])
+    assert names(body.toposort()) == ["first", "second"]
+    graph = parse(
+        """g (float[2] x, int64 n, bool c) => (float[2] y) {
+            outer = Relu (x)
+            y = Loop (n, c, x) <body = b (int64 i, bool k, float[2] a) => (bool k2, float[2] z) { k2 = Identity (k) z = Add (a, outer) }>
+        }"""
+    )
+    body = graph.nodes[1].attrs["body"]
+    body.nodes.reverse()
+    assert [node.op for node in body.toposort().nodes] == ["Add", "Identity"]
 
 
 # -- cleanup --------------------------------------------------------------------------------------
