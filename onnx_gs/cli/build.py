@@ -7,10 +7,10 @@ report says so. Names of flags, pools and tactic sources are those of the instal
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx_gs.cli import models
 from onnx_gs.errors import OnnxGsError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     if options.output == "-":
         raise OnnxGsError("an engine cannot be written to standard output", fix="give a file: -o model.engine")
-    model: Any = sys.stdin.buffer.read() if options.model == "-" else options.model
+    model = models.checked(options.model, session)
     logging.getLogger("onnx_gs.tensorrt").setLevel(logging.ERROR)  # the report lists the builder's warnings
     bar = ProgressBar() if not (session.json or session.quiet) else None
     try:

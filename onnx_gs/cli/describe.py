@@ -6,8 +6,9 @@ An engine (a file that is no ONNX model) can be described where a GPU is that it
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any
+
+from onnx_gs.cli import models
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +36,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.engine or str(model).endswith((".engine", ".plan", ".trt")):
         found = describe(Engine.load(model))
     elif options.layer_api:
-        from onnx_gs.cli import models
         from onnx_gs.trt.network_builder import NetworkBuilder
 
         built = NetworkBuilder.from_graph(models.read(model, session))
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         session.put(via=built.via, reasons=built.reasons)
         session.say(f"lowered by {'the layer API' if built.via == 'layers' else 'the ONNX parser: ' + '; '.join(built.reasons)}")
     else:
-        found = describe(sys.stdin.buffer.read() if model == "-" else model)
+        found = describe(models.checked(model, session))
     session.put(result=found.as_dict())
     session.quiet = False  # what this command prints is what it was asked for
     session.say(str(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,22 @@ def read(path: str, session: Session) -> Graph:
             raise ModelFileError(
                 error.what, where=error.where, fix="give the model's path instead of '-': its data is looked for beside it"
             ) from error
+
+
+def checked(path: str, session: Session) -> str | bytes:
+    """Give a model's path, or the bytes of standard input, seen to be a model: TensorRT takes some other files for empty ones.
+
+    Raises:
+        ModelFileError: there is no such file, or it is no model.
+    """
+    if path != "-":
+        read(path, session)
+        return path
+    from onnx_gs import load
+
+    content = sys.stdin.buffer.read()
+    load(io.BytesIO(content))
+    return content
 
 
 def check_output(options: argparse.Namespace) -> None:

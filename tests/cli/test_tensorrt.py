@@ -88,7 +88,7 @@ def test_build_writes_an_engine_and_tells(files, capsys):
         (["good.onnx", "-o", "m.engine", "--flags", "fp16"], "builder flag 'FP16' is unknown"),
         (["good.onnx", "-o", "m.engine", "--shapes", "x:4x3..2x3..8x3"], "not in order"),
         (["good.onnx", "-o", "m.engine", "--workspace", "lots"], "is no size"),
-        (["none.onnx", "-o", "m.engine"], "does not exist"),
+        (["none.onnx", "-o", "m.engine"], "No such file"),
         (["good.onnx", "-o", "-"], "cannot be written to standard output"),
     ],
 )
@@ -107,6 +107,13 @@ def test_describe_shows_constructs(files, capsys):
     found = json.loads(said(capsys, "describe", "branch.onnx", "--json").out)
     assert found["result"]["constructs"][0]["kind"] == "conditional"
     assert "UNARY" in said(capsys, "describe", "branch.onnx", "--layers").out
+
+
+def test_a_file_that_is_no_model_is_not_taken_for_an_empty_one(files, capsys):
+    pytest.importorskip("tensorrt_rtx")
+    (files / "notes.txt").write_text("hello world\n")
+    for arguments in (["describe", "notes.txt"], ["build", "notes.txt", "-o", "m.engine"]):
+        assert "no ONNX model" in said(capsys, *arguments, status=2).err
 
 
 def test_run_and_compare_models(files, capsys):
