@@ -35,6 +35,7 @@ FIELDS: dict[int, str] = {
 LISTS = frozenset({A.FLOATS, A.INTS, A.STRINGS, A.TENSORS, A.GRAPHS, A.SPARSE_TENSORS, A.TYPE_PROTOS})
 WEIGHTS = frozenset({A.TENSOR, A.TENSORS, A.SPARSE_TENSOR, A.SPARSE_TENSORS})
 BODIES = frozenset({A.GRAPH, A.GRAPHS})
+_INT, _INTS = int(A.INT), int(A.INTS)  # what most attributes are; the enum looks its members up by name each time
 
 # The typing spellings are the public ones: scripts compare ``ref.type == List[int]``.
 _PYTHON_TYPES: dict[int, Any] = {
@@ -106,16 +107,20 @@ def decode(attribute: Any, body: Callable[[Any], Graph], weight: Callable[[Any],
     Returns:
         A Python value, tensor, graph or reference; the message itself where its kind is unknown to this version.
     """
-    kind = kind_of(attribute)
+    kind = attribute.type or kind_of(attribute)
     if attribute.ref_attr_name:
         return AttributeRef(attribute.ref_attr_name, python_type(kind))
+    if kind == _INT:
+        return attribute.i
+    if kind == _INTS:
+        return attribute.ints[:]
     field = FIELDS.get(kind)
     if field is None:
         return attribute
     value = getattr(attribute, field)
-    if kind in {A.FLOAT, A.INT}:
+    if kind == A.FLOAT:
         return value
-    if kind in {A.FLOATS, A.INTS}:
+    if kind == A.FLOATS:
         return list(value)
     one = _DECODERS[kind]
     return [one(v, body, weight) for v in value] if kind in LISTS else one(value, body, weight)

@@ -153,12 +153,12 @@ class Node:
     def has_body(self) -> bool:
         """Say whether an attribute holds a graph; nothing is decoded, as importing decodes nodes with bodies."""
         attrs = self._attrs
-        return bool(attrs) and not all(map(_is_plain, attrs.values())) and any(True for _ in _graphs(attrs))
+        return bool(attrs) and not _all_plain(attrs) and any(True for _ in _graphs(attrs))
 
     def bodies(self) -> list[tuple[str, Graph]]:
         """List the graphs that the attributes hold, with the attribute's name (``name[k]`` in a list of graphs)."""
         attrs = self._attrs
-        return [] if not attrs or all(map(_is_plain, attrs.values())) else list(_graphs(attrs))
+        return [] if not attrs or _all_plain(attrs) else list(_graphs(attrs))
 
     def subgraphs(self, recursive: bool = False) -> Iterator[Graph]:
         """Give the graphs in the attributes, each object once.
@@ -294,10 +294,16 @@ def is_graph(value: Any) -> bool:
 _PLAIN = frozenset({int, float, str, bytes, bool, Constant})  # what most attributes are: nothing to look into
 
 
-def _is_plain(value: Any) -> bool:
-    """Say at a glance that an attribute holds no graph; ONNX has no mixed lists."""
-    kind = type(value)
-    return kind in _PLAIN or (kind is list and (not value or type(value[0]) in _PLAIN))
+def _all_plain(attrs: Mapping[str, Any]) -> bool:
+    """Say at a glance that no attribute holds a graph; ONNX has no mixed lists."""
+    values = attrs.values()
+    if _PLAIN.issuperset(map(type, values)):
+        return True
+    for value in values:
+        kind = type(value)
+        if kind not in _PLAIN and not (kind is list and (not value or type(value[0]) in _PLAIN)):
+            return False
+    return True
 
 
 def _graphs(attrs: Mapping[str, Any]) -> Iterator[tuple[str, Graph]]:

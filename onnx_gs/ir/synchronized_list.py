@@ -216,7 +216,12 @@ class SynchronizedList(list[T]):
 
     def clear(self) -> None:
         """Unlink every item."""
-        self._relink(slice(None), ())
+        self._sweep()
+        old = list(list.__iter__(self))
+        list.clear(self)
+        mirror, owner = "_" + _MIRROR[self.field_name], self.parent_obj
+        for item in old:
+            getattr(item, mirror)._drop(owner)
 
     # -- copies are plain -------------------------------------------------------------------------
 

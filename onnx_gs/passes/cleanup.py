@@ -46,8 +46,10 @@ def _clean_root(root: Graph, *, outputs: bool, bodies: bool) -> list[Node]:
     for t in root.inputs:
         if t._inputs:
             t._inputs.clear()
-    captured = scopes.all_captures(root)
+    has_bodies = any(node._attrs and node.has_body for node in root.nodes)
+    captured = scopes.all_captures(root) if has_bodies else {}
     removed.extend(_clean(root, captured))
+    bodies = bodies and has_bodies
     if bodies:
         # Outer graphs first: what only a dead branch captured is dead too, once the branch is.
         for body in list(walk.graphs(root))[1:]:

@@ -89,6 +89,7 @@ class _Elision:
         self.returned = {id(t) for g in walk.graphs(graph) for t in g.outputs}
         self.ranges: dict[int, Range] = {}
         self.kinds: dict[int, DataType] = {}  # element types that nobody wrote down
+        self._constants: dict[int, tuple[Tensor, Range | None]] = {}  # the tensor too, so that no other gets its id
         self._names: Names | None = None
 
     def visit(self, node: Node) -> bool:
@@ -138,15 +139,19 @@ class _Elision:
         found = self.ranges.get(id(tensor))
         if found is not None:
             return found
-        return _range_of_constant(tensor)
+        if id(tensor) not in self._constants:
+            self._constants[id(tensor)] = tensor, _range_of_constant(tensor)
+        return self._constants[id(tensor)][1]
 
     def _range_of_node(self, node: Node) -> Range | None:
         if node.op == "Shape":
             shape = node._inputs[0].shape
             return (0, max([int(d) if is_static_dim(d) else LARGEST_DIM for d in shape], default=0)) if shape is not None else (0, LARGEST_DIM)
-        parts = [self.range(t) for t in node._inputs if t._name]
         if node.op in _PASSING:
-            return parts[0] if parts else None
+            return next((self.range(t) for t in node._inputs if t._name), None)
+        if node.op != "Cast" and node.op not in _OPS:
+            return None
+        parts = [self.range(t) for t in node._inputs if t._name]
         if not parts or any(p is None for p in parts):
             return None
         known = [p for p in parts if p is not None]

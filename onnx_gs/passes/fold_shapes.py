@@ -96,7 +96,8 @@ def _size(known: KnownDims, node: Node, opset: int) -> Any:
 
 
 def _gather(known: KnownDims, node: Node, opset: int) -> Any:
-    found, at = known.of(node._inputs[0]), known._constant(node._inputs[1])
+    found = known.of(node._inputs[0])
+    at = None if found is None else known._constant(node._inputs[1])
     if found is None or at is None or found[1] or node.attrs.get("axis", 0) not in {0, -1} or at.size > _MOST:
         return None
     dims, _, dtype = found
@@ -151,19 +152,23 @@ def _same(known: KnownDims, node: Node, opset: int) -> Any:
 
 def _unsqueeze(known: KnownDims, node: Node, opset: int) -> Any:
     found = known.of(node._inputs[0])
+    if found is None or not found[1]:
+        return None
     axes = _ints(known, node._inputs[1]) if opset >= 13 and len(node._inputs) > 1 else node.attrs.get("axes")
-    if found is None or not found[1] or axes is None or list(axes) not in ([0], [-1]):
+    if axes is None or list(axes) not in ([0], [-1]):
         return None
     return found[0], False, found[2]
 
 
 def _squeeze(known: KnownDims, node: Node, opset: int) -> Any:
     found = known.of(node._inputs[0])
+    if found is None or found[1] or len(found[0]) != 1:
+        return None
     given = len(node._inputs) > 1 and node._inputs[1]._name
     axes = node.attrs.get("axes", []) if opset < 13 else _ints(known, node._inputs[1]) if given else []
     if given and not axes:
         return None  # not known, or none, about which runtimes disagree
-    if found is None or found[1] or len(found[0]) != 1 or list(axes or ()) not in ([0], [-1], []):
+    if list(axes or ()) not in ([0], [-1], []):
         return None
     return found[0], True, found[2]
 

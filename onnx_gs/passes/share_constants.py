@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,11 +52,12 @@ class ShareConstants(Pass):
         small: dict[Any, Constant] = {}
         large: dict[Any, list[Constant]] = {}
         same: dict[int, tuple[Tensor, Tensor]] = {}
-        for owner, node, t in found:
-            if t._export_dtype is not None or isinstance(t._values, SparseValues):
-                continue
-            known = dtypes.of(t)
-            size = t.nbytes
+        kinds = [None if t._export_dtype is not None or isinstance(t._values, SparseValues) else (dtypes.of(t), t.shape) for _, _, t in found]
+        alike = Counter(kinds)
+        for (owner, node, t), kind in zip(found, kinds):
+            if kind is None or alike[kind] == 1:
+                continue  # alone of its kind: not even read
+            known, size = kind[0], t.nbytes
             if known is None or size > self.most_bytes:
                 continue
             if known is dtypes.STRING:

@@ -51,7 +51,7 @@ class ShareSubexpressions(Pass):
             ids = [(id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
             if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
                 ids.reverse()
-            key = (node.op, node.domain or "", node.overload, *ids)
+            key = (node.op, node.domain or "", *ids)
             rivals = first.setdefault(key, [])
             if not rivals:
                 rivals.append(node)
@@ -80,9 +80,9 @@ class ShareSubexpressions(Pass):
 
 
 def _gives_as_much(first: Node, later: Node) -> bool:
-    """Say whether the first node has every output that the later one has; ``Split`` and the like must have as many."""
+    """Say whether the first node has every output that the later one has; ``Split`` and the like must have as many, of the same overload."""
     mine, theirs = first._outputs, later._outputs
-    return len(mine) == len(theirs) and all(bool(a._name) or not b._name for a, b in zip(mine, theirs))
+    return first.overload == later.overload and len(mine) == len(theirs) and all(bool(a._name) or not b._name for a, b in zip(mine, theirs))
 
 
 def _may_share(node: Node, pure: set[tuple[str, str, str]]) -> bool:
