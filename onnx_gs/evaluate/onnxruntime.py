@@ -179,7 +179,7 @@ class Session:
         try:
             self._session = ort.InferenceSession(model.SerializeToString(), options, providers=_providers(ort, provider))
         except Exception as error:
-            raise self._error(error, "cannot be loaded") from error
+            raise self._error(error, "cannot load the model") from error
         self._exotic = {o.name: _exotic(o.type) for o in self._session.get_outputs()}
 
     def _weights(self, model: Any, options: Any) -> int:
