@@ -11,7 +11,7 @@ from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import dtypes, order, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.copying import Twins, _copy_nodes, copy_graph, local_ids
+from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes, local_ids
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
 from onnx_gs.ir.names import Names
@@ -241,7 +241,7 @@ def _copy_part(
     shell = object.__new__(type(home))
     shell.__dict__.update(home.__dict__)
     shell.nodes = nodes
-    part.nodes = _copy_nodes(shell, twins)
+    part.nodes = copy_nodes(shell, twins)
     part.inputs = [twins(t) for t in borders]
     part.outputs = [_typed(twins(t), t, inferred) for t in ends]
     for t in (*borders, *ends):

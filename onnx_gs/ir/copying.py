@@ -72,7 +72,7 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
     new.__dict__.update(graph.__dict__)
     new.__dict__.pop("_used_names", None)
     new._inputs = [twins(t) for t in graph.inputs]
-    new.nodes = _copy_nodes(graph, twins)
+    new.nodes = copy_nodes(graph, twins)
     new._outputs = [twins(t) for t in graph.outputs]
     new.name_idx = 0
     new._functions = list(graph._functions)
@@ -85,7 +85,8 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
     return new
 
 
-def _copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
+def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
+    """Give copies of a graph's nodes, bodies included, that are linked by the twins of their tensors."""
     copies: list[Node] = []
     get, add = twins.made.get, twins.add
     append = list.append

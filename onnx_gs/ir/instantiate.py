@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import walk
-from onnx_gs.ir.copying import Twins, _copy_nodes
+from onnx_gs.ir.copying import Twins, copy_nodes
 from onnx_gs.ir.tensor import Constant
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Body:
         for formal, actual in zip(self.body.inputs, bind):
             twins.made[id(formal)] = actual
         given = set(twins.made)
-        nodes = _copy_nodes(self.body, twins)
+        nodes = copy_nodes(self.body, twins)
         outputs = [twins(t) for t in self.body.outputs]
         for old, new in twins.made.items():
             if old in self._local and old not in given and new._name:

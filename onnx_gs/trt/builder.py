@@ -122,9 +122,9 @@ def build(
 
         if gpu_allocator is not None:
             raise GraphValueError("an allocator cannot be handed to another process", fix="leave out gpu_allocator or isolate")
-        return build_isolated(model, output, chosen, _listener(progress))
+        return build_isolated(model, output, chosen, listener_of(progress))
     with model_source.opened(model) as source:
-        return build_source(source, output, chosen, _listener(progress), gpu_allocator)
+        return build_source(source, output, chosen, listener_of(progress), gpu_allocator)
 
 
 def merged(options: BuildOptions | None, settings: dict[str, Any]) -> BuildOptions:
@@ -140,7 +140,8 @@ def merged(options: BuildOptions | None, settings: dict[str, Any]) -> BuildOptio
     return replace(options or BuildOptions(), **settings)
 
 
-def _listener(progress: Any) -> Any:
+def listener_of(progress: Any) -> Any:
+    """Give what hears of progress: a bar for True, nothing for False or None, else what was given."""
     return ProgressBar() if progress is True else progress or None
 
 
@@ -151,7 +152,7 @@ def build_source(source: ModelSource, output: Any, options: BuildOptions, progre
     with (
         interruptible() as interrupted,
         tensorrt.listen(quiet=True) as heard,
-        Session(gpu_allocator=gpu_allocator, step=_step(interrupted, progress)) as session,
+        Session(gpu_allocator=gpu_allocator, step=step_of(interrupted, progress)) as session,
     ):
         _load_plugins(session, options)
         if not session.parse(source, options.parser_flags):
@@ -169,7 +170,9 @@ def build_source(source: ModelSource, output: Any, options: BuildOptions, progre
         return engine
 
 
-def _step(interrupted: Callable[[], bool], progress: Any) -> Callable[[str, str | None, int, int], bool]:
+def step_of(interrupted: Callable[[], bool], progress: Any) -> Callable[[str, str | None, int, int], bool]:
+    """Give what TensorRT calls at each step of a build: it passes the step on, and says whether to go on."""
+
     def step(phase: str, parent: str | None, done: int, steps: int) -> bool:
         if interrupted():
             return False

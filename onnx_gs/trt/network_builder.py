@@ -251,13 +251,13 @@ class NetworkBuilder:
             GraphError: see ``check``.
             TensorRTError: TensorRT refuses the network.
         """
-        from onnx_gs.trt.builder import _listener, _step, build_network, merged
+        from onnx_gs.trt.builder import build_network, listener_of, merged, step_of
         from onnx_gs.trt.session import interruptible
 
         self.check()
         chosen = merged(options, settings)
         with interruptible() as interrupted, tensorrt.listen(quiet=True) as heard:
-            self._steps.listener = _step(interrupted, _listener(progress))
+            self._steps.listener = step_of(interrupted, listener_of(progress))
             try:
                 return build_network(self.session, output, chosen, heard, interrupted, self._source)
             finally:
