@@ -51,7 +51,7 @@ class EliminateViews(NodePass):
     Matches:   ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze`` whose output has the input's shape for every size of the symbolic dims; two of
                them in a row where nothing else reads what is between them.
     Rewrites:  the node goes; two become one ``Reshape`` with a constant target, or one ``Unsqueeze`` or ``Squeeze``.
-    Declines:  the target of the one ``Reshape`` would need more than one unknown dim.
+    Declines:  the target of the one ``Reshape`` would need more than one unknown dim, or would not run where a dim is empty though the two do.
     """
 
     name: ClassVar[str] = "eliminate-views"
@@ -73,6 +73,8 @@ class EliminateViews(NodePass):
         if not work.is_private(x) or work.edit.holder.get(id(inner)) is not owner:
             return
         target = reshape_target(shape, after)
+        if target is not None and 0 in target and -1 in target and "Reshape" not in {inner.op, node.op}:
+            target = None  # it would not run where the kept dim is empty, and these two do
         if target is not None:
             work.report.rewrote(owner, node, "merged with the reshape before it")
             set_reshape(work, node, source, target)

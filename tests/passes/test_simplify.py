@@ -204,6 +204,15 @@ def test_an_empty_axis_still_runs():
     assert_same(run(source, feeds), run(result, feeds))
 
 
+def test_two_unsqueezes_still_run_where_an_axis_is_empty():
+    source = model("g (float[n, m] x) => (float[n, 1, 1, m] y) <int64[1] s = {1}> { a = Unsqueeze (x, s) y = Unsqueeze (a, s) }")
+    result = gs.export_onnx(gs.import_onnx(source).simplify())
+    assert [n.op_type for n in result.graph.node] == ["Unsqueeze"]
+    for shape in ((0, 3), (3, 0), (2, 3)):
+        feeds = {"x": np.ones(shape, np.float32)}
+        assert_same(run(source, feeds), run(result, feeds))
+
+
 def test_growth_is_bounded_and_what_was_left_is_listed():
     text = "g (float[1] x) => (float[600000] y) <int64[1] s = {600000}> { a = ConstantOfShape (s) y = Add (x, a) }"
     graph = gs.import_onnx(model(text))
