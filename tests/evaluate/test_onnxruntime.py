@@ -94,7 +94,7 @@ def test_errors_name_our_nodes_and_tensors():
     assert "gs_n" not in str(caught.value)
     bad = parse("g (float[n] x) => (float[n] y) { y = Neg (x) }")
     bad.nodes[0].op = "NoSuchOp"
-    with pytest.raises(gs.EvaluationError, match="ONNX Runtime cannot load the model: .*NoSuchOp"):
+    with pytest.raises(gs.EvaluationError, match=r"ONNX Runtime cannot load the model: .*NoSuchOp"):
         onnxruntime.session(bad)
 
 
