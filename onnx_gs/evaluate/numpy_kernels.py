@@ -529,6 +529,8 @@ def _reduction(function: Any, axes_input_since: int, allowed: Types, *, empty: b
         x = inputs[0]
         if x is None or x.dtype not in allowed or not _without_nan(x) or (x.size == 0 and not empty):
             return None
+        if node.op == "ReduceSum" and float(np.abs(x.astype(np.float64)).sum()) >= 2**53:
+            return None  # ONNX Runtime may add up as double
         axes = _given_axes(node, opset, inputs, axes_input_since)
         if not axes:
             if _attr_int(node, "noop_with_empty_axes", 0):

@@ -56,7 +56,7 @@ CASES = [
     ("Clip", 18, {}, [np.float32([1, np.inf, -np.inf]), np.array(0, np.float32)]), ("Clip", 18, {}, [np.float32([1, np.inf, -np.inf])]),
     ("CumSum", 18, {}, [I, np.array(1)]), ("CumSum", 18, {"reverse": 1}, [I, np.array(1)]),
     *((op, 18, {"keepdims": k}, [x, ints(1)]) for op in ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum") for k in (0, 1) for x in (I, F)),
-    ("ReduceSum", 18, {}, [I]), ("ReduceSum", 18, {"noop_with_empty_axes": 1}, [I]), ("ReduceProd", 13, {"axes": [0, -1]}, [I]), ("ReduceMax", 18, {}, [SPECIAL]),
+    ("ReduceSum", 18, {"keepdims": 0}, [ints(2**63 - 1, -1), ints(-1)]), ("ReduceSum", 18, {}, [I]), ("ReduceSum", 18, {"noop_with_empty_axes": 1}, [I]), ("ReduceProd", 13, {"axes": [0, -1]}, [I]), ("ReduceMax", 18, {}, [SPECIAL]),
     ("ReduceProd", 18, {}, [np.zeros(0, np.int64)]),
 ]  # fmt: skip
 
