@@ -149,6 +149,10 @@ def _cast(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     to = dtypes.find(node.attrs["to"]) if node.op == "Cast" else f.dtype(node._inputs[1])
     known = f.contents(x)
+    if known is None and to is not None and to.kind == "int" and to.bits >= 32:
+        floats, shape = f.floats(x), static(f.shape(x))
+        if floats is not None and shape is not None and all(v.is_integer() and abs(v) < _FAR for v in floats):
+            known = Contents(shape, tuple(int(v) for v in floats))
     f.tell(node._outputs[0], to, f.shape(x), shape_arithmetic.cast(known, to) if known and to is not None else None)
 
 
@@ -469,6 +473,34 @@ def _split(f: ShapeFacts, node: Node) -> None:
             contents = ungrid(np.take(grid(held), range(start, start + size), axis=axis))
         start = start + size  # type: ignore[assignment]
         f.tell(t, dtype, shape, contents)
+
+
+@handles("SplitToSequence")
+def _split_to_sequence(f: ShapeFacts, node: Node) -> None:
+    x, out = node._inputs[0], node._outputs[0]
+    dims, split = f.shape(x), _given(node, 1)
+    f.tell(out, None, None)
+    if dims is None or not dims:
+        return
+    axis = int(node.attrs.get("axis", 0)) % len(dims)
+    size: tuple[Dim | None, ...] = (1,) if node.attrs.get("keepdims", 1) else ()
+    if split is not None:
+        held, total = f.contents(split), dims[axis]
+        found = None
+        if held is not None and held.items and type(held.items[0]) is int and all(i == held.items[0] for i in held.items):
+            found = held.items[0]  # all alike; a single number cuts a rest off where it does not divide the axis
+            if held.shape == () and (found <= 0 or not isinstance(total, int) or total % found):
+                found = None
+        size = (found,)
+    f.elements[id(out)] = (f.dtype(x), (*dims[:axis], *size, *dims[axis + 1 :]))
+
+
+@handles("SequenceAt")
+def _sequence_at(f: ShapeFacts, node: Node) -> None:
+    found = f.elements.get(id(node._inputs[0]))
+    if found is not None:
+        dtype, dims = found
+        f.tell(node._outputs[0], dtype, tuple(f.fresh() if d is None else d for d in dims))
 
 
 def clamped(item: Item, dim: Dim) -> Dim | None:

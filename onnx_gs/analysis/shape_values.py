@@ -58,7 +58,9 @@ class ShapeFacts:
         self._dtypes: dict[int, DataType | None] = {}
         self._shapes: dict[int, Shape | None] = {}
         self._contents: dict[int, Contents | None] = {}
+        self.elements: dict[int, tuple[DataType | None, tuple[Dim | None, ...]]] = {}  # of lists: what each holds; None for a dim that may differ
         self._kept: list[Any] = []  # ids are keys, so what they stand for stays alive
+        self._computed: list[Tensor] = []  # likewise: those that were no weights when something was told about them
         self._count = itertools.count()
         self._in_function = hasattr(root, "unique_id")
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
@@ -133,13 +135,37 @@ class ShapeFacts:
         if not tensor._name:
             return
         key = id(tensor)
-        self._kept.append(tensor)
-        if not isinstance(tensor, Constant) and (shape is None or dtype is None or any(_is_unknown(d) for d in shape)):
-            dtype, shape = self._filled(tensor, dtype, shape)
+        if isinstance(tensor, Constant):
+            self._kept.append(tensor)
+        else:
+            self._computed.append(tensor)
+            if shape is None or dtype is None:
+                dtype, shape = self._filled(tensor, dtype, shape)
+            else:
+                for d in shape:
+                    if type(d) is not int and _is_unknown(d):
+                        dtype, shape = self._filled(tensor, dtype, shape)
+                        break
         self._dtypes[key] = dtype
         self._shapes[key] = shape
         if contents is not None and len(contents.items) <= MAX_ITEMS and any(i is not None for i in contents.items):
             self._contents[key] = contents
+
+    def is_outdated(self) -> bool:
+        """Say whether tensors that became weights since hold what was not known about them, so that more could be found by now."""
+        if self._fallback is not None:
+            return True
+        for t in self._computed:
+            if not isinstance(t, Constant):
+                continue
+            known, held = dtypes.of(t), self._contents.get(id(t))
+            if self._shapes.get(id(t)) != t.shape or self._dtypes.get(id(t)) is not known or known is None:
+                return True
+            is_small = t.nbytes <= MAX_ITEMS * known.numpy.itemsize
+            matters = known.kind != "float" or any(reader.op in {"Resize", "Upsample", "Range", "Cast", "CastLike"} for reader in t._outputs)
+            if is_small and matters and (held is None or not held.is_known):
+                return True
+        return False
 
     def _filled(self, tensor: Tensor, dtype: DataType | None, shape: Shape | None) -> tuple[DataType | None, Shape | None]:
         if dtype is None:
@@ -238,7 +264,7 @@ class ShapeFacts:
 
     def _is_foreign(self, node: Node) -> bool:
         if node.domain in ONNX_DOMAINS:
-            return node.op not in FUNCTIONS
+            return node.op not in FUNCTIONS or node.op == "SequenceAt"
         return any(f.name == node.op and f.domain == node.domain for f in self.root.functions)
 
     def _inferred(self) -> dict[int, tuple[DataType | None, Shape | None]]:
@@ -264,7 +290,7 @@ class ShapeFacts:
         """Walk a body with its inputs' types and shapes given; give those of its outputs."""
         for inner in walk.graphs(body):
             for t in itertools.chain(inner.inputs, *(n._outputs for n in inner.nodes)):
-                for table in (self._shapes, self._dtypes, self._contents):
+                for table in (self._shapes, self._dtypes, self._contents, self.elements):
                     table.pop(id(t), None)
         # not filled up from what the body declares: exporters declare of a carried value the size that it has in the first trip
         for t, (dtype, shape) in zip(body.inputs, shapes):

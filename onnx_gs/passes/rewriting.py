@@ -40,6 +40,7 @@ class Work:
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
         self._graphs: list[Graph] | None = None
+        self.compared: dict[int, Constant] = {}  # weights of which no two are equal
         self.plain: dict[Any, Tensor] = {}  # constants that were read and found not neutral, by id and operator
 
     @property
@@ -71,8 +72,13 @@ class Work:
         return self._graphs
 
     def forget_facts(self) -> None:
-        """Forget facts, so that they are found anew with what is constant by now."""
+        """Forget facts, so that they are found anew."""
         self._facts = None
+
+    def renew_facts(self) -> None:
+        """Forget facts where what is constant by now says more, so that they are found anew."""
+        if self._facts is not None and self._facts.is_outdated():
+            self._facts = None
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
         """List the nodes of these operators of ONNX's own with the graphs that hold them."""

@@ -49,6 +49,9 @@ class ShareConstants(Pass):
                 self._share(work, found)
 
     def _share(self, work: Work, found: list[tuple[Graph, Node, Constant]]) -> None:
+        if all(id(t) in work.compared for _, _, t in found):
+            return  # no weight is new since all were compared
+        work.compared = {id(t): t for _, _, t in found}
         small: dict[Any, Constant] = {}
         large: dict[Any, list[Constant]] = {}
         same: dict[int, tuple[Tensor, Tensor]] = {}

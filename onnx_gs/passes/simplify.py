@@ -157,7 +157,7 @@ class Simplify(Pass):
             if not _ready(graph) <= left:
                 if self._fold(graph, report, weight, ran):
                     for work in works(graph, report):
-                        work.forget_facts()
+                        work.renew_facts()
                 left = _ready(graph)
         if self._wants(DropUnusedOutputs.name):
             self._foreign(DropUnusedOutputs(), graph, report, ran)
@@ -222,7 +222,10 @@ def _ready(graph: Graph) -> set[int]:
     found: set[int] = set()
     for owner in walk.graphs(graph, functions=True):
         for node in owner.nodes:
-            inputs = node._inputs
-            if inputs and all(isinstance(t, Constant) or not t._name for t in inputs):
-                found.add(id(node))
+            for t in node._inputs:
+                if not isinstance(t, Constant) and t._name:
+                    break
+            else:
+                if node._inputs:
+                    found.add(id(node))
     return found

@@ -8,6 +8,7 @@ import pytest
 import onnx_gs as gs
 from onnx_gs.analysis import dim_expr
 from onnx_gs.analysis.shape_values import ShapeFacts, public_shape, register_shape_function
+from onnx_gs.ir import Constant, Graph, Node, Variable
 from tests.support.rewrites import model, parse, run
 
 CHAINS = {
@@ -143,3 +144,41 @@ def test_a_shape_that_runtimes_disagree_about_is_unknown(op):
 
 def test_an_axis_of_a_scalar_is_not_looked_for():
     assert ShapeFacts(parse("g (float x) => (int64[k] y) { y = ArgMax <axis = 0> (x) }"))
+
+
+def test_elements_of_a_split_are_followed():
+    x, s = Variable("x", np.float32, ("n", 6, 4)), Variable("s")
+    a, b = Variable("a"), Variable("b")
+    nodes = [
+        Node("SplitToSequence", inputs=[x, Constant("two", np.array(2))], outputs=[s], attrs={"axis": 1}),
+        Node("SequenceAt", inputs=[s, Constant("i", np.array(1))], outputs=[a]),
+        Node("SequenceAt", inputs=[s, Constant("j", np.array(0))], outputs=[b]),
+    ]
+    facts = ShapeFacts(Graph(nodes, [x], [a, b], opset=18))
+    assert [str(d) for d in facts.shape(a)] == ["n", "2", "4"]
+    assert facts._fallback is None
+    nodes[0].inputs[1] = Constant("four", np.array(4))  # 4 and 2
+    facts = ShapeFacts(Graph(nodes, [x], [a, b], opset=18))
+    assert facts.shape(a)[2] == 4
+    assert facts.shape(a)[1] != facts.shape(b)[1]
+
+
+def test_whole_floats_cast_to_integers_are_contents():
+    y, z = Variable("y"), Variable("z")
+    nodes = [
+        Node("Cast", inputs=[Constant("c", np.array([3.0, -1.0], np.float32))], outputs=[y], attrs={"to": 7}),
+        Node("Cast", inputs=[Constant("d", np.array([3.5], np.float32))], outputs=[z], attrs={"to": 7}),
+    ]
+    facts = ShapeFacts(Graph(nodes, [], [y, z], opset=18))
+    assert facts.contents(y).items == (3, -1)
+    assert facts.contents(z) is None
+
+
+def test_facts_are_outdated_once_a_weight_says_more():
+    x, y, z = Variable("x", np.int64, (2,)), Variable("y", np.int64, (2,)), Variable("z")
+    graph = Graph([Node("Abs", inputs=[x], outputs=[y]), Node("Neg", inputs=[y], outputs=[z])], [x], [z], opset=18)
+    facts = ShapeFacts(graph)
+    assert not facts.is_outdated()
+    y.to_constant(np.array([1, 2]))
+    assert facts.is_outdated()
+    assert not ShapeFacts(graph).is_outdated()
