@@ -70,7 +70,7 @@ def test_no_attributes_are_none() -> None:
 
 def test_arithmetic_on_a_scalar_constant_gives_a_scalar_constant() -> None:
     constant = gs.Constant("c", np.array(2, np.int32))
-    constant.values = constant.values * 3
+    constant.values = constant.values * np.int32(3)
     assert isinstance(constant.values, np.ndarray)
     assert (constant.dtype, constant.shape, int(constant.values)) == (np.int32, (), 6)
 

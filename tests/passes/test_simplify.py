@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 
 import onnx_gs as gs
 from onnx_gs.errors import GraphValueError, VerificationError
@@ -335,6 +335,6 @@ def test_random_graphs_keep_their_outputs(seed, steps):
         feeds = feeds_for(source, sizes)
         try:
             expected = run(source, feeds)
-        except Fail:  # ONNX Runtime loses an input of a body where a cast to the same type is read there only
+        except (Fail, RuntimeException):  # ONNX Runtime loses an input of a body where a cast to the same type is read there only
             continue
         assert_same(expected, run(result, feeds))
