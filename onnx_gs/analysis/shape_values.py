@@ -60,7 +60,6 @@ class ShapeFacts:
         self._contents: dict[int, Contents | None] = {}
         self.elements: dict[int, tuple[DataType | None, tuple[Dim | None, ...]]] = {}  # of lists: what each holds; None for a dim that may differ
         self._kept: list[Any] = []  # ids are keys, so what they stand for stays alive
-        self._computed: list[Tensor] = []  # likewise: those that were no weights when something was told about them
         self._count = itertools.count()
         self._in_function = hasattr(root, "unique_id")
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
@@ -135,10 +134,8 @@ class ShapeFacts:
         if not tensor._name:
             return
         key = id(tensor)
-        if isinstance(tensor, Constant):
-            self._kept.append(tensor)
-        else:
-            self._computed.append(tensor)
+        self._kept.append(tensor)
+        if not isinstance(tensor, Constant):
             if shape is None or dtype is None:
                 dtype, shape = self._filled(tensor, dtype, shape)
             else:
@@ -150,22 +147,6 @@ class ShapeFacts:
         self._shapes[key] = shape
         if contents is not None and len(contents.items) <= MAX_ITEMS and any(i is not None for i in contents.items):
             self._contents[key] = contents
-
-    def is_outdated(self) -> bool:
-        """Say whether tensors that became weights since hold what was not known about them, so that more could be found by now."""
-        if self._fallback is not None:
-            return True
-        for t in self._computed:
-            if not isinstance(t, Constant):
-                continue
-            known, held = dtypes.of(t), self._contents.get(id(t))
-            if self._shapes.get(id(t)) != t.shape or self._dtypes.get(id(t)) is not known or known is None:
-                return True
-            is_small = t.nbytes <= MAX_ITEMS * known.numpy.itemsize
-            matters = known.kind != "float" or any(reader.op in {"Resize", "Upsample", "Range", "Cast", "CastLike"} for reader in t._outputs)
-            if is_small and matters and (held is None or not held.is_known):
-                return True
-        return False
 
     def _filled(self, tensor: Tensor, dtype: DataType | None, shape: Shape | None) -> tuple[DataType | None, Shape | None]:
         if dtype is None:

@@ -75,11 +75,6 @@ class Work:
         """Forget facts, so that they are found anew."""
         self._facts = None
 
-    def renew_facts(self) -> None:
-        """Forget facts where what is constant by now says more, so that they are found anew."""
-        if self._facts is not None and self._facts.is_outdated():
-            self._facts = None
-
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
         """List the nodes of these operators of ONNX's own with the graphs that hold them."""
         if self._by_op is None:

@@ -157,7 +157,7 @@ class Simplify(Pass):
             if not _ready(graph) <= left:
                 if self._fold(graph, report, weight, ran):
                     for work in works(graph, report):
-                        work.renew_facts()
+                        work.forget_facts()
                 left = _ready(graph)
         if self._wants(DropUnusedOutputs.name):
             self._foreign(DropUnusedOutputs(), graph, report, ran)

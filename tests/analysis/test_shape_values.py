@@ -172,13 +172,3 @@ def test_whole_floats_cast_to_integers_are_contents():
     facts = ShapeFacts(Graph(nodes, [], [y, z], opset=18))
     assert facts.contents(y).items == (3, -1)
     assert facts.contents(z) is None
-
-
-def test_facts_are_outdated_once_a_weight_says_more():
-    x, y, z = Variable("x", np.int64, (2,)), Variable("y", np.int64, (2,)), Variable("z")
-    graph = Graph([Node("Abs", inputs=[x], outputs=[y]), Node("Neg", inputs=[y], outputs=[z])], [x], [z], opset=18)
-    facts = ShapeFacts(graph)
-    assert not facts.is_outdated()
-    y.to_constant(np.array([1, 2]))
-    assert facts.is_outdated()
-    assert not ShapeFacts(graph).is_outdated()
