@@ -12,7 +12,7 @@ from onnx_gs.ir.synchronized_list import edge_log
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from onnx_gs.ir.graph import Graph
 
@@ -368,12 +368,6 @@ def detach(node: Node) -> None:
             inner._outputs.clear()
     node._inputs.clear()
     node._outputs.clear()
-
-
-def detach_all(nodes: Iterable[Node]) -> None:
-    """Unlink many nodes one by one; for whole dead regions ``liveness.detach`` is the bulk form."""
-    for node in nodes:
-        detach(node)
 
 
 def rename_apart(root: Graph) -> int:
