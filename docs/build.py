@@ -2,7 +2,8 @@
 
     python -m docs.build [--output build/site]
 
-The build fails where a public name has no docstring, where a page of the reference is missing, or where a link leads nowhere.
+The build fails where a public name has no docstring, where a page of the reference is missing, or where a link leads nowhere. A page of this folder
+names a page of the reference by its title, *in italics*, which becomes a link here; in the repository there is nothing to link to.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLASSES = [
     "Graph", "Node", "Tensor", "Variable", "Constant", "LazyValues", "SparseValues", "Function", "SynchronizedList", "GraphPattern", "PatternMapping",
 ]  # fmt: skip
+ASSETS = {".svg", ".png", ".tsv"}  #: files that stand beside the pages
 SECTIONS = ("Args", "Returns", "Yields", "Raises", "Attributes", "Example", "Spec")
 
 STYLE = """
@@ -326,8 +328,9 @@ def build(output: Path) -> list[str]:
     missing = [name for name in CLASSES if f"api/{name}.md" not in pages]
     problems.found += [f"the page of {name} is missing" for name in missing]
     markdown = MarkdownIt("commonmark").enable("table")
+    made = {html.escape(title(text, path)): path for path, text in pages.items() if path.startswith("api/")}
     for path, text in pages.items():
-        body = markdown.render(text)
+        body = linked(markdown.render(text), path, made)
         problems.found += broken_links(path, body, pages)
         body = re.sub(r'href="([^":]+)\.md(#[^"]*)?"', r'href="\1.html\2"', body)
         target = output / (path.removesuffix(".md") + ".html")
@@ -337,11 +340,21 @@ def build(output: Path) -> list[str]:
         page += f"<body><nav><strong>onnx_gs</strong>{navigation(pages, path)}</nav><main>{body}</main></body></html>\n"
         target.write_text(page, encoding="utf-8")
     for asset in (ROOT / "docs").rglob("*"):
-        if asset.suffix in {".svg", ".png", ".tsv"}:
+        if asset.suffix in ASSETS:
             target = output / asset.relative_to(ROOT / "docs")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(asset.read_bytes())
     return problems.found
+
+
+def linked(body: str, path: str, made: dict[str, str]) -> str:
+    """Turn titles of the reference's pages in italics into links to them."""
+
+    def turn(match: re.Match[str]) -> str:
+        target = made.get(match[1])
+        return match[0] if target is None else f'<a href="{posixpath.relpath(target, posixpath.dirname(path) or ".")}">{match[1]}</a>'
+
+    return re.sub(r"<em>([^<]+)</em>", turn, body)
 
 
 def broken_links(path: str, body: str, pages: dict[str, str]) -> list[str]:
@@ -351,10 +364,9 @@ def broken_links(path: str, body: str, pages: dict[str, str]) -> list[str]:
         if "://" in target or target.startswith("mailto:"):
             continue
         resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if resolved not in pages and not (ROOT / "docs" / resolved).is_file():
-            outside = posixpath.normpath(posixpath.join("docs", posixpath.dirname(path), target))
-            if not (ROOT / outside).exists():
-                found.append(f"{path}: link to {target} leads nowhere")
+        asset = ROOT / "docs" / resolved
+        if resolved not in pages and not (asset.suffix in ASSETS and asset.is_file()):
+            found.append(f"{path}: link to {target} leads nowhere")
     return found
 
 

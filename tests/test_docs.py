@@ -15,13 +15,14 @@ import pkgutil
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import onnx_gs
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(onnx_gs.__path__, "onnx_gs.") if not m.name.endswith("__main__"))
 FENCE = re.compile(r"^(?P<note><!--[^\n]*-->\n)?```(?P<language>\w+)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
@@ -89,12 +90,40 @@ def run_commands(page, line, text):
         assert status in {0, 1}, f"{page}:{line}: onnx-gs {command}: status {status}\n{out.getvalue()}{err.getvalue()}"
 
 
-def test_links_lead_somewhere():
+def committed() -> set[Path]:
+    """Give what a clean checkout has: every file in git and the folders that hold them; nothing where this is no checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    files = {ROOT / name for name in listed.stdout.split("\0") if name}
+    return files | {folder for file in files for folder in file.parents}
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, spelled as code hosts spell them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere_in_a_clean_checkout():
+    there = committed()
     broken = []
-    for page in [*PAGES, *(ROOT / "examples").glob("*/README.md")]:
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if "://" in target or target.startswith(("mailto:", "api/")):  # docs/api/ is made by the build
+    for page in [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "examples").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]:
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
+            if "://" in target or target.startswith("mailto:"):
                 continue
-            if not (page.parent / target).exists():
+            name, _, anchor = target.partition("#")
+            path = (page.parent / name).resolve() if name else page
+            if not path.exists() or (there and path not in there) or (anchor and anchor not in anchors(path)):
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken, "\n".join(broken)
+
+
+def test_links_lead_somewhere_in_the_built_documentation(tmp_path):
+    pytest.importorskip("markdown_it")
+    from docs import build
+
+    assert build.build(tmp_path) == []
+    pages = list(tmp_path.rglob("*.html"))
+    targets = [(page, t) for page in pages for t in re.findall(r'(?:href|src)="([^"#]+)', page.read_text(encoding="utf-8")) if "://" not in t]
+    assert not [(page.name, t) for page, t in targets if not (page.parent / t).is_file()]
+    assert 'href="api/commands.html"' in (tmp_path / "cli.html").read_text(encoding="utf-8").split("<main>")[1]
