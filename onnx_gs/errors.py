@@ -16,7 +16,7 @@ class OnnxGsError(Exception):
         "tensor 'h' is produced twice\n  where: graph 'main'\n  fix: rename one output"
     """
 
-    def __init__(self, what: str, where: str | None = None, fix: str | None = None) -> None:
+    def __init__(self, what: str = "", where: str | None = None, fix: str | None = None) -> None:
         """Keep the three parts as fields, so that tools can read them."""
         super().__init__(what)
         self.what = what

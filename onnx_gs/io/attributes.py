@@ -56,8 +56,8 @@ def kind_of(attribute: Any) -> int:
 
 
 def python_type(kind: int) -> Any:
-    """Give the Python-side type of an attribute type's values: ``float``, ``List[int]``, ``Tensor`` and so on."""
-    return _PYTHON_TYPES.get(kind, kind)
+    """Give the Python-side type of an attribute type's values: ``float``, ``List[int]``, ``Tensor`` and so on; None for the undefined type."""
+    return _PYTHON_TYPES.get(kind, kind) if kind else None
 
 
 def onnx_type(wanted: Any) -> int:
@@ -70,6 +70,8 @@ def onnx_type(wanted: Any) -> int:
         >>> onnx_type(list[float]) == onnx.AttributeProto.FLOATS
         True
     """
+    if wanted is None:
+        return int(A.UNDEFINED)
     if isinstance(wanted, int) and wanted in FIELDS:
         return int(wanted)
     item, plural = wanted, False

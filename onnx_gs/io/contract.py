@@ -37,16 +37,20 @@ def get_onnx_tensor_dtype(onnx_tensor: Any) -> Any:
     return tensor_data.dtype_of(onnx_tensor)
 
 
-def get_onnx_tensor_type(onnx_tensor: Any) -> str:
-    """Give the kind of value: the name of the ``TypeProto`` field."""
+def get_onnx_tensor_type(onnx_tensor: Any) -> str | None:
+    """Give the kind of value: the name of the ``TypeProto`` field; None where a value description states no type."""
     if isinstance(onnx_tensor, onnx.ValueInfoProto):
-        return str(onnx_tensor.type.WhichOneof("value") or "tensor_type")
+        kind = onnx_tensor.type.WhichOneof("value")
+        return None if kind is None else str(kind)
     return "sparse_tensor_type" if tensor_data.is_sparse(onnx_tensor) else "tensor_type"
 
 
 def get_numpy_type(onnx_type: Any) -> Any:
-    """Give the array dtype of an enum number; the number itself for types that scripts see as numbers."""
-    return types.public_dtype(onnx_type) if isinstance(onnx_type, int) else onnx_type
+    """Give the array dtype of an enum number; None for numbers that stay numbers (bfloat16, float8, float4) and for those that mean no type."""
+    if not isinstance(onnx_type, int):
+        return onnx_type
+    known = dtypes.BY_NUMBER.get(onnx_type)
+    return None if known is None or known.by_number else known.numpy
 
 
 def get_itemsize(dtype: Any) -> int:
@@ -76,7 +80,7 @@ def dtype_to_onnx(dtype: Any) -> int:
 
 
 def convert_from_onnx_attr_type(onnx_attr_type: int) -> Any:
-    """Give the Python-side type of an attribute type's values."""
+    """Give the Python-side type of an attribute type's values; None for ``UNDEFINED``."""
     return attributes.python_type(onnx_attr_type)
 
 
@@ -285,7 +289,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
     Args:
         graph: the graph; it is not changed, unless distinct tensors of one name have to be joined.
         do_type_check: refuse graph inputs and outputs of unknown element type.
-        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's.
+        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's, ``functions`` is ignored.
 
     Raises:
         GraphError: the graph cannot be a model: a conflict of names, an input without a type, a dtype that ONNX lacks.

@@ -49,7 +49,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
     Args:
         graph: the graph; it is not changed, unless distinct tensors of one name have to be joined.
         do_type_check: refuse graph inputs and outputs of unknown element type.
-        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's.
+        kwargs: fields of ``onnx.ModelProto`` to set, such as ``producer_name``; ``opset_imports`` replaces the graph's, ``functions`` is ignored.
 
     Raises:
         GraphError: the graph cannot be a model: a conflict of names, an input without a type, a dtype that ONNX lacks.
@@ -159,6 +159,7 @@ class Exporter:
         """Give the model of a graph."""
         given = dict(fields)
         opsets = given.pop("opset_imports", None)
+        given.pop("functions", None)  # always the graph's, as scripts know it
         model = onnx.ModelProto()
         base = graph.model.source if graph.model is not None else None
         if base is not None:
@@ -193,7 +194,7 @@ class Exporter:
     def _set(self, model: Any, given: Mapping[str, Any]) -> None:
         for field, value in given.items():
             known = model.DESCRIPTOR.fields_by_name.get(field)
-            if known is None or field in {"graph", "functions", "opset_import"}:
+            if known is None or field in {"graph", "opset_import"}:
                 raise GraphTypeError(f"export_onnx has no option '{field}'", fix="give fields of onnx.ModelProto, or opset_imports")
             if field == "metadata_props" and isinstance(value, dict):
                 put_metadata(model, value)
@@ -364,7 +365,11 @@ class Exporter:
         elif wanted.kind == "tensor_type" and wanted.dtype is None and (base is None or not _untyped(base)):
             target.ClearField("type")  # a shape without element type is refused by runtimes that infer the type of a value without any
         else:
-            types.write(target.type, wanted)
+            try:
+                types.write(target.type, wanted)
+            except GraphError as error:
+                error.where = error.where or f"tensor '{tensor._name}'"
+                raise
 
     def _value_info(self, graph: Graph, target: Any, ports: set[int]) -> None:
         recorded = graph._record.value_info if graph._record is not None else []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 
-from onnx_gs.errors import GraphError
+from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.types import ValueType
@@ -105,9 +106,11 @@ def _write_dim(message: Any, dim: Any) -> None:
         message.dim_param = dim
     elif is_static_dim(dim):
         message.dim_value = int(dim)
-    else:  # None, and -1 as scripts write an unknown dim
+    elif dim is None or isinstance(dim, (int, np.integer)):  # -1 as scripts write an unknown dim
         message.ClearField("dim_value")
         message.ClearField("dim_param")
+    else:
+        raise GraphTypeError(f"dim {dim!r} is neither a size, a name, nor None", fix="give an int (a division with // instead of /), text or None")
 
 
 def _write_shape(message: Any, shape: Sequence[Any] | None) -> None:

@@ -10,7 +10,7 @@ from onnx_gs.ir.graph import Graph, same_domains
 from onnx_gs.ir.tensor import Tensor, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from onnx_gs.ir.node import Node
     from onnx_gs.ir.synchronized_list import SynchronizedList
@@ -31,7 +31,7 @@ class Function(Graph):
         doc_string: a note about the function.
         opset: version of ONNX's own operators in the body.
         import_domains: the body's opset imports.
-        functions: the model's functions, one shared list.
+        functions: the model's functions.
         attrs: attribute name to default value; None where the caller must give one.
         ir_version: ONNX IR version of the model.
         overload: tells functions of one domain and name apart (IR 10).
@@ -55,7 +55,7 @@ class Function(Graph):
         doc_string: str | None = None,
         opset: int | None = None,
         import_domains: Any = None,
-        functions: list[Function] | None = None,
+        functions: Iterable[Function] | None = None,
         attrs: Mapping[str, Any] | None = None,
         ir_version: int | None = None,
         overload: str = "",

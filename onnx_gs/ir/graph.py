@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -37,7 +37,7 @@ class Graph:
         import_domains: the opset imports, as ``onnx.OperatorSetIdProto``; None for just ``opset``.
         producer_name: the tool that made the model.
         producer_version: its version.
-        functions: the model's local functions; one list, shared with bodies and functions.
+        functions: the model's local functions; the graph's list of them is shared with bodies and functions.
         ir_version: ONNX IR version; None lets the installed ``onnx`` decide on export.
 
     Example:
@@ -50,7 +50,7 @@ class Graph:
     DEFAULT_OPSET = 11
 
     GLOBAL_FUNC_MAP: ClassVar[dict[str, Any]] = {}
-    OPSET_FUNC_MAP: ClassVar[dict[int, dict[str, Any]]] = {}
+    OPSET_FUNC_MAP: ClassVar[defaultdict[int, dict[str, Any]]] = defaultdict(dict)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -65,7 +65,7 @@ class Graph:
         import_domains: Any = None,
         producer_name: str | None = None,
         producer_version: str | None = None,
-        functions: list[Function] | None = None,
+        functions: Iterable[Function] | None = None,
         ir_version: int | None = None,
     ) -> None:
         """Make a graph of existing nodes and tensors."""
@@ -84,7 +84,7 @@ class Graph:
         self.model: Model | None = None
         self.metadata_props: dict[str, str] = {}
         self._record: ImportRecord | None = None
-        self._functions: list[Function] = functions if functions is not None else []
+        self._functions: list[Function] = list(functions) if functions is not None else []
         self._merge_functions()
 
     # -- fields -----------------------------------------------------------------------------------
@@ -238,12 +238,12 @@ class Graph:
         used = [t for node in live for t in (*node.inputs, *node.outputs)]
         return {node.id for node in live}, [*used, *self._outputs]  # type: ignore[attr-defined]
 
-    def _generate_name(self, prefix: str, existing: Iterable[str]) -> str:
-        """Give ``<prefix>_<index>`` with the next index of this graph that is not in ``existing``."""
+    def _generate_name(self, prefix: str, existing_names: Iterable[str]) -> str:
+        """Give ``<prefix>_<index>`` with the next index of this graph that is not in ``existing_names``."""
         while True:
             name = f"{prefix}_{self.name_idx}"
             self.name_idx += 1
-            if name not in existing:
+            if name not in existing_names:
                 return name
 
     # -- building ---------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ class Graph:
         """Append a node made from tensors, names, arrays and numbers, and give its outputs.
 
         Args:
-            inputs: each a ``Tensor``, a name (a new variable ``<name>_<index>``), an array, a list of numbers (1-D constant), or a number
-                (0-D constant); Python floats become float32 and ints int64, numpy scalars keep their dtype.
+            inputs: each a ``Tensor``, a name (a new variable ``<name>_<index>``), an array, a list of numbers (1-D constant; nested lists of one
+                length give more axes), or a number (0-D constant); Python floats become float32 and ints int64, numpy scalars keep their dtype.
             outputs: likewise.
             args: further arguments of ``Node``: ``op`` and so on.
             kwargs: likewise, by name.

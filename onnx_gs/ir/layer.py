@@ -102,14 +102,33 @@ def _as_tensor(item: Any, fresh: _FreshNames) -> Tensor:
         return Variable(fresh.give(item))
     if isinstance(item, np.ndarray):
         return Constant(fresh.give("onnx_graphsurgeon_constant"), item)
-    if isinstance(item, (list, tuple)) and all(_is_number(v) for v in item):
-        return Constant(fresh.give("onnx_graphsurgeon_lst_constant"), np.array(item, dtype=_dtype_of(item)))
+    if isinstance(item, (list, tuple)) and (numbers := _numbers(item)) is not None:
+        return Constant(fresh.give("onnx_graphsurgeon_lst_constant"), np.array(item, dtype=_dtype_of(numbers)))
     if _is_number(item):
         return Constant(fresh.give("onnx_graphsurgeon_lst_constant"), np.array(item, dtype=_dtype_of([item])))
     raise GraphTypeError(
         f"{type(item).__name__} {item!r:.80} cannot be an input or output of a layer",
         fix="give a Tensor, a name, a numpy array, a list of numbers or a number",
     )
+
+
+def _numbers(items: list[Any] | tuple[Any, ...]) -> list[Any] | None:
+    """List the numbers in lists nested to one depth and of one length at each; None where it is something else."""
+    if not any(isinstance(item, (list, tuple)) for item in items):
+        return list(items) if all(map(_is_number, items)) else None
+    if not all(isinstance(item, (list, tuple)) for item in items) or len({_extents(item) for item in items}) > 1:
+        return None
+    parts = [_numbers(item) for item in items]
+    return None if any(part is None for part in parts) else [number for part in parts if part is not None for number in part]
+
+
+def _extents(items: Any) -> tuple[int, ...]:
+    """Give the lengths of nested lists, along the first of each."""
+    found = []
+    while isinstance(items, (list, tuple)):
+        found.append(len(items))
+        items = items[0] if items else None
+    return tuple(found)
 
 
 def _is_number(value: Any) -> bool:
@@ -131,7 +150,7 @@ def layer(graph: Graph, inputs: Any = None, outputs: Any = None, *args: Any, **k
     fresh = _FreshNames(graph)
     read = [_as_tensor(item, fresh) for item in (inputs if inputs is not None else [])]
     made = [_as_tensor(item, fresh) for item in (outputs if outputs is not None else [])]
-    if len(args) < 2 and not kwargs.get("name"):  # Node's second positional argument is its name
+    if len(args) < 2 and "name" not in kwargs:  # Node's second positional argument is its name
         kwargs["name"] = fresh.give("onnx_graphsurgeon_node")
     node = Node(*args, **{**kwargs, "inputs": read, "outputs": made})
     graph.nodes.append(node)

@@ -52,7 +52,7 @@ class SynchronizedList(list[T]):
 
     Args:
         parent_obj: the node or tensor that owns the list.
-        field_name: ``"inputs"`` or ``"outputs"``.
+        field_name: the list of each item that mirrors this one: ``"outputs"`` for the inputs of a node or tensor, else ``"inputs"``.
         initial: the first items; the owner is linked to each.
 
     Example:
@@ -66,7 +66,7 @@ class SynchronizedList(list[T]):
     __slots__ = ("_gone", "_marked", "_read_between", "field_name", "parent_obj")
 
     parent_obj: Any
-    field_name: str
+    field_name: str  # ours, "inputs" or "outputs"
     _gone: dict[int, int]  # only while stale: id of an item -> occurrences to sweep
     _marked: int  # only while stale: how many occurrences that are
     _read_between: bool  # set where a long list was last read after every single removal
@@ -75,7 +75,7 @@ class SynchronizedList(list[T]):
         """Make the list and link the first items."""
         super().__init__()
         self.parent_obj = parent_obj
-        self.field_name = field_name
+        self.field_name = _MIRROR[field_name]
         self.extend(initial)
 
     # -- the one funnel ---------------------------------------------------------------------------

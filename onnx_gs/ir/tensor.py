@@ -142,13 +142,13 @@ class Tensor:
 
     # -- kinds ------------------------------------------------------------------------------------
 
-    def to_constant(self, values: np.ndarray[Any, Any] | LazyValues, data_location: int | None = None, export_dtype: Any = None) -> Constant:
+    def to_constant(self, values: np.ndarray[Any, Any] | np.generic | LazyValues, data_location: int | None = None, export_dtype: Any = None) -> Constant:
         """Turn this very object into a ``Constant``; name and links stay, so every reader sees it.
 
         A producer stays linked until ``inputs.clear()`` is called.
 
         Args:
-            values: an array, or lazy values.
+            values: an array, a numpy scalar, or lazy values.
             data_location: an ``onnx.TensorProto.DataLocation`` number, or None.
             export_dtype: the element type that the exported tensor gets, converted by the rules of ONNX ``Cast``.
 
@@ -160,6 +160,8 @@ class Tensor:
             >>> x.to_constant(np.zeros(2, np.float32)).shape
             (2,)
         """
+        if isinstance(values, np.generic):
+            values = np.asarray(values)  # arithmetic on an array without axes gives a scalar
         _check_values(self._name, values)
         exported = None if export_dtype is None else _checked_export(export_dtype)
         self.__class__ = Constant
@@ -248,7 +250,10 @@ def _dtype_name(dtype: Any) -> str:
     if isinstance(dtype, (int, np.integer)) and not isinstance(dtype, bool):
         found = dtypes.find(dtype)
         return found.name if found else str(dtype)
-    return str(np.dtype(dtype)) if dtype is not None and dtypes.find(dtype) is not None else str(dtype)
+    found = dtypes.find(dtype)
+    if found is None or isinstance(dtype, dtypes.DataType):
+        return str(dtype)
+    return str(found.numpy if found is dtypes.STRING else np.dtype(dtype))
 
 
 def _check_values(name: str, values: Any) -> None:
@@ -314,6 +319,15 @@ class Variable(Tensor):
         if extra:
             new.__dict__.update(extra)
         return new
+
+    def to_constant(  # type: ignore[override]  # the contract's order, in which a Constant differs
+        self, values: np.ndarray[Any, Any] | np.generic | LazyValues, export_dtype: Any = None, data_location: int | None = None
+    ) -> Constant:
+        """Turn this very object into a ``Constant``; name and links stay.
+
+        As ``Tensor.to_constant``, with the last two arguments the other way round.
+        """
+        return super().to_constant(values, data_location, export_dtype)
 
     def _read(self) -> None:
         found = source.codec().value_type(self._source)

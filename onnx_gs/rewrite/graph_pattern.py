@@ -20,13 +20,19 @@ class DuplicateNameError(GraphError, AssertionError):
     """Two nodes of a pattern have one name."""
 
 
+class UnknownTensorError(GraphError, AssertionError, KeyError):
+    """A pattern is told of a tensor that it does not have."""
+
+    __str__ = GraphError.__str__
+
+
 class PatternMapping(dict[str, Any]):
     """One match: pattern node name to what it matched.
 
     Attributes:
         inputs: the tensors that the pattern's variables stand for, in their order.
         outputs: the tensors that the pattern's outputs stand for, in their order.
-        constants: name to tensor, for the pattern's named constants.
+        constants: name to tensor, for the pattern's constants.
         onnx_node: the graph's node, where this stands for a single node; else None.
     """
 
@@ -96,7 +102,7 @@ class _Flat:
 
     steps: list[_Step] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
-    subpatterns: list[tuple[tuple[str, ...], list[int], list[int], dict[int, str | None]]] = field(default_factory=list)
+    subpatterns: list[tuple[tuple[str, ...], list[int], list[int], dict[int, str]]] = field(default_factory=list)
     count: int = 0
 
     def tensor(self) -> int:
@@ -126,7 +132,7 @@ class GraphPattern:
         """Start an empty pattern."""
         self._count = 0
         self._variables: list[int] = []
-        self._constants: dict[int, str | None] = {}
+        self._constants: dict[int, str] = {}
         self._nodes: dict[str, tuple[str | GraphPattern, Callable[[Node], bool] | None, list[int], list[int]]] = {}
         self._outputs: list[int] = []
 
@@ -159,10 +165,10 @@ class GraphPattern:
         """Add a tensor that must be a ``Constant``, and give its id.
 
         Args:
-            name: under which ``PatternMapping.constants`` has the tensor.
+            name: under which ``PatternMapping.constants`` has the tensor; by default ``unnamed_constant_tensor_<id>``.
         """
         new = self._tensor()
-        self._constants[new] = name
+        self._constants[new] = name if name is not None else f"unnamed_constant_tensor_{new}"
         return new
 
     def add(
@@ -186,22 +192,32 @@ class GraphPattern:
             None, one id, or a tuple of ids.
 
         Raises:
-            AssertionError: the name is in use.
+            AssertionError: the name is in use, or an input is no tensor of this pattern.
         """
         if name in self._nodes:
             raise DuplicateNameError(f"the pattern has two nodes named '{name}'", fix="give each node of a pattern its own name")
-        count = num_output_tensors
-        if isinstance(op, GraphPattern) and op._outputs and num_output_tensors == 1:
-            count = len(op._outputs)
-        outputs = [self._tensor() for _ in range(count)]
-        self._nodes[name] = (op, check_func, list(inputs) if inputs is not None else [], outputs)
+        read = list(inputs) if inputs is not None else []
+        self._check_ids(read)
+        outputs = [self._tensor() for _ in range(num_output_tensors)]
+        self._nodes[name] = (op, check_func, read, outputs)
         if not outputs:
             return None
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def set_output_tensors(self, output_tensors: Iterable[int]) -> None:
-        """Say which tensors may have consumers outside the match, or be graph outputs."""
-        self._outputs = list(output_tensors)
+        """Say which tensors may have consumers outside the match, or be graph outputs.
+
+        Raises:
+            AssertionError: an id is none of this pattern.
+        """
+        wanted = list(output_tensors)
+        self._check_ids(wanted)
+        self._outputs = wanted
+
+    def _check_ids(self, tensors: Iterable[int]) -> None:
+        for tensor in tensors:
+            if tensor not in range(self._count):
+                raise UnknownTensorError(f"the pattern has no tensor {tensor!r}", fix="give what variable(), constant() or add() gave")
 
     # -- matching ---------------------------------------------------------------------------------
 
@@ -260,7 +276,7 @@ class GraphPattern:
 
         for step, node in zip(flat.steps, match.nodes):
             leaf = PatternMapping(node)
-            leaf.inputs, leaf.outputs = list(node.inputs), list(node.outputs)
+            leaf.inputs, leaf.outputs = node.inputs, node.outputs
             place(step.path[:-1])[step.path[-1]] = leaf
         everything = [*flat.subpatterns, ((), [root[v] for v in self._variables if v in root], [root[t] for t in self._outputs],
                                           {root[c]: label for c, label in self._constants.items()})]  # fmt: skip
@@ -268,7 +284,7 @@ class GraphPattern:
             mapping = place(path)
             mapping.inputs = [match.tensors[t] for t in inputs if t in match.tensors]
             mapping.outputs = [match.tensors[t] for t in outputs if t in match.tensors]
-            mapping.constants = {label: match.tensors[t] for t, label in constants.items() if label is not None and t in match.tensors}
+            mapping.constants = {label: match.tensors[t] for t, label in constants.items() if t in match.tensors}
         return whole
 
 

@@ -57,8 +57,24 @@ def test_a_constant_tells_shape_and_dtype_of_its_values() -> None:
 def test_a_constant_wants_an_array(values: Any) -> None:
     with pytest.raises(gs.OnnxGraphSurgeonException):
         gs.Constant("c", values)
-    with pytest.raises(gs.OnnxGraphSurgeonException):
-        gs.Variable("c").to_constant(values)
+    if not isinstance(values, np.generic):
+        with pytest.raises(gs.OnnxGraphSurgeonException):
+            gs.Variable("c").to_constant(values)
+
+
+def test_results_of_arithmetic_on_arrays_without_axes_are_taken() -> None:
+    half = np.array(1.0, np.float32) / 2
+    assert isinstance(half, np.float32)
+    tensor = gs.Variable("c").to_constant(half)
+    assert isinstance(tensor.values, np.ndarray)
+    assert (tensor.dtype, tensor.shape, float(tensor.values)) == (np.float32, (), 0.5)
+
+
+def test_the_arguments_of_to_constant_stand_where_scripts_put_them() -> None:
+    tensor = gs.Variable("c").to_constant(np.ones(2, np.float32), np.float16)
+    assert (tensor.export_dtype, tensor.data_location) == (np.float16, None)
+    tensor.to_constant(np.ones(2, np.float32), onnx.TensorProto.EXTERNAL, np.float64)
+    assert (tensor.export_dtype, tensor.data_location) == (np.float64, onnx.TensorProto.EXTERNAL)
 
 
 def test_equality_is_by_name() -> None:
