@@ -142,7 +142,9 @@ class Tensor:
 
     # -- kinds ------------------------------------------------------------------------------------
 
-    def to_constant(self, values: np.ndarray[Any, Any] | np.generic | LazyValues, data_location: int | None = None, export_dtype: Any = None) -> Constant:
+    def to_constant(
+        self, values: np.ndarray[Any, Any] | np.generic | LazyValues, data_location: int | None = None, export_dtype: Any = None
+    ) -> Constant:
         """Turn this very object into a ``Constant``; name and links stay, so every reader sees it.
 
         A producer stays linked until ``inputs.clear()`` is called.
