@@ -1,6 +1,6 @@
 """Say how two models differ, whatever their tensors are called and in whatever order their nodes stand.
 
-Status 1: they differ.
+A Constant node counts as the initializer that it could be; how many are stored otherwise is told in one line. Status 1: the models differ.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser)
     shared.add_model(parser, "other")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest absolute difference of two float weights that counts as none")
+    parser.add_argument("--constants", action="store_true", help="tell of Constant nodes as of other nodes, also where the other has an initializer")
     parser.add_argument("--html", metavar="FILE", help="also write the differences as a page")
 
 
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     before, after = models.read(options.model, session), models.read(options.other, session)
     with session.progress("comparing"):
-        found = diff(before, after, tolerance=options.tolerance)
+        found = diff(before, after, tolerance=options.tolerance, constants=options.constants)
     session.put(other=options.other, result=found.as_dict())
     if options.html:
         Path(options.html).write_text(found.as_html(), encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_gs.debug.capture import with_outputs
-from onnx_gs.debug.diff import match_tensors
+from onnx_gs.debug.matching import match_tensors
 from onnx_gs.errors import EvaluationError, GraphValueError
 from onnx_gs.evaluate import feeds as feeds_of, onnxruntime, reference
 from onnx_gs.evaluate.compare import Difference, compare

@@ -249,7 +249,7 @@ def _run(p: Pass, graph: Graph, recorded: Trace, *, changes: bool) -> int:
     except OnnxGsError as error:
         error.where = f"pass '{p}' > {error.where}" if error.where else f"pass '{p}'"
         raise
-    told = tuple(str(c) for c in diff(before, graph).changes) if before is not None else ()
+    told = tuple(str(c) for c in diff(before, graph, constants=True).changes) if before is not None else ()
     recorded.steps.append(
         Step(str(p), (count, _count(graph)), tuple(report.rewritten), tuple(report.declined), told, time.perf_counter() - began)
     )

@@ -99,3 +99,12 @@ def test_convert_opset_and_text(model: str, tmp_path: Path, capsys: pytest.Captu
     assert onnx.load(back).opset_import[0].version == 20
     assert main(["convert", model, "-o", str(back), "--opset", "9999"]) == 2
     assert "not known" in capsys.readouterr().err
+
+
+def test_diff_tells_of_constants_that_are_stored_otherwise_in_one_line(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TEXT.replace(" <float[4] w = {1.0, 2.0, 3.0, 4.0}>", "").replace("a = Mul", "w = Constant<value = float[4] {1.0, 2.0, 3.0, 4.0}>()\n  a = Mul")
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "nodes.onnx")
+    assert main(["diff", model, str(tmp_path / "nodes.onnx")]) == 0
+    assert "1 constant is a Constant node" in capsys.readouterr().out
+    assert main(["diff", model, str(tmp_path / "nodes.onnx"), "--constants"]) == 1
+    assert "+ node: graph 'g' > node #0 (Constant)" in capsys.readouterr().out

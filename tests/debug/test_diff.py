@@ -146,3 +146,69 @@ def test_as_data_and_as_a_page() -> None:
     assert found.as_dict()["changes"][0]["detail"] == "1 -> 0"
     assert "<table>" in found.as_html()
     assert "no differences" in diff(model(), model()).as_html()
+
+
+NODES = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[2] x, bool c) => (float[2] y, float[2] z) {
+  one = Constant<value = float {1.0}>()
+  two = Constant<value_float = 2.0>()
+  axes = Constant<value_ints = [0]>()
+  a = Add(x, one)
+  b = Mul(a, two)
+  d = Unsqueeze(b, axes)
+  e = Squeeze(d, axes)
+  y = If(c) <then_branch = th () => (float[2] m) { k = Constant<value_float = 3.0>() m = Mul(e, k) }, else_branch = el () => (float[2] n) { n = Sub(e, two) }>
+  z = Identity(two)
+}"""
+
+
+def with_initializers() -> gs.Graph:
+    from onnx_gs.passes.base import Report
+    from onnx_gs.passes.lower_constants import LowerConstants
+
+    graph = gs.import_onnx(onnx.parser.parse_model(NODES))
+    LowerConstants().apply(graph, Report(graph))
+    assert not [n for _, n in walk.nodes(graph, op="Constant")]
+    return graph
+
+
+def test_constant_nodes_are_the_initializers_that_they_could_be() -> None:
+    nodes = gs.import_onnx(onnx.parser.parse_model(NODES))
+    for before, after in ((nodes, with_initializers()), (with_initializers(), nodes)):
+        found = diff(before, after)
+        assert not found
+        assert found.stored_otherwise == 4
+        assert str(found) == "no differences\n(4 constants are Constant nodes in one model and initializers in the other, with the same values)"
+        assert "4 constants" in found.as_html()
+        assert found.as_dict()["stored_otherwise"] == 4
+        told = diff(before, after, constants=True)
+        assert [(c.kind, c.what) for c in told.changes if c.what == "node"] == [("removed" if before is nodes else "added", "node")] * 4
+    assert str(diff(nodes, gs.import_onnx(onnx.parser.parse_model(NODES)))) == "no differences"
+
+
+@pytest.mark.parametrize("stored", ["nodes", "initializers"])
+def test_another_value_is_told_once_however_it_is_stored(stored: str) -> None:
+    changed = NODES.replace("<value_float = 2.0>", "<value_float = 2.5>")
+    after = gs.import_onnx(onnx.parser.parse_model(changed))
+    before = gs.import_onnx(onnx.parser.parse_model(NODES)) if stored == "nodes" else with_initializers()
+    found = diff(before, after)
+    about = [c for c in found.changes if "two" in c.path or "2.5" in c.detail or "elements differ" in c.detail]
+    assert about == found.changes
+    assert len({c.path for c in found.changes}) == len(found.changes)
+    assert found.stored_otherwise == (0 if stored == "nodes" else 4)
+
+
+def test_other_attributes_with_the_same_value_are_no_difference() -> None:
+    other = NODES.replace("<value_float = 2.0>", "<value = float {2.0}>").replace("<value_ints = [0]>", "<value = int64[1] {0}>")
+    assert str(diff(gs.import_onnx(onnx.parser.parse_model(NODES)), gs.import_onnx(onnx.parser.parse_model(other)))) == "no differences"
+
+
+def test_a_constant_node_that_nothing_reads_is_a_node() -> None:
+    before, after = (gs.import_onnx(onnx.parser.parse_model(NODES)) for _ in range(2))
+    after.nodes.append(gs.Node("Constant", attrs={"value_float": 7.0}, outputs=[gs.Variable("idle")]))
+    assert [(c.kind, c.what) for c in diff(before, after).changes] == [("added", "node")]
+    after.nodes.pop()
+    after.nodes.insert(0, gs.Node("Constant", attrs={"value_float": 7.0}, outputs=[gs.Variable("seven")]))
+    by_op = {n.op: n for n in after.nodes}
+    by_op["Mul"].inputs[1] = after.nodes[0].outputs[0]
+    assert [(c.kind, c.what, c.detail) for c in diff(before, after).changes] == [("changed", "weight", "1 of 1 elements differ, by at most 5")]
