@@ -13,9 +13,13 @@ import onnx
 from onnx_gs.errors import GraphError, GraphTypeError, UnsupportedTypeError
 from onnx_gs.io import types
 from onnx_gs.ir import dtypes
+from onnx_gs.ir.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from onnx_gs.ir.dtypes import DataType
+    from onnx_gs.ir.tensor import Constant
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +36,7 @@ _FIELDS: dict[DataType, str] = {
 }
 _WIDE: dict[str, Any] = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
+_stored_values = vars(Tensor)["_values"].__get__  # the slot alone, without making what is not there
 _LITTLE = sys.byteorder == "little"
 
 
@@ -51,6 +56,22 @@ def shape_of(proto: Any) -> tuple[int, ...]:
         found = types.decode_value(proto)
         return tuple(found.leaf().shape or ()) if found is not None else ()  # type: ignore[arg-type]
     return tuple(proto.dims)
+
+
+def kinds_of(weights: Iterable[Constant]) -> set[tuple[int, int]]:
+    """Give the numbers of the element types, and the ranks, that occur among weights; of untouched imports right from their messages."""
+    found: set[tuple[int, int]] = set()
+    for t in weights:
+        try:
+            _stored_values(t)
+        except AttributeError:  # nobody asked for the values since the import
+            message = t._source
+            if message.__class__ is onnx.TensorProto:
+                found.add((message.data_type, len(message.dims)))
+                continue
+        known = dtypes.of(t)
+        found.add((0 if known is None else known.number, len(t.shape)))
+    return found
 
 
 def dtype_of(proto: Any) -> Any:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.analysis import constness
 from onnx_gs.analysis.shape_values import ShapeFacts
-from onnx_gs.ir import Constant, Graph, dtypes, liveness
+from onnx_gs.ir import Constant, Graph, dtypes, liveness, walk
 from onnx_gs.ops import traits
 from onnx_gs.trt.capability import MAX_RANK
 from onnx_gs.trt.places import NodeIndex
+from onnx_gs.trt.survey import Survey
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from onnx_gs.ir import Node, Tensor
     from onnx_gs.trt.places import Place
 
-_PLAIN = frozenset(t.number for t in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64, dtypes.BOOL))
+_PLAIN = frozenset(t.name for t in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64, dtypes.BOOL))
 #: Operators whose result says how large a tensor is, not what it holds: the way from data to sizes ends here.
 SHAPE_OPS = frozenset({"Shape", "Size"})
 
@@ -36,9 +40,12 @@ class ModelFacts:
         self._live: set[int] | None = None
         self.input_ids = {id(t): t for t in graph.inputs if not isinstance(t, Constant)}
         self.formal: dict[int, list[Tensor]] = {}
-        for place in self.index.all:
-            if place.node._attrs and place.node.has_body:
-                self._note(place.node)
+        self.operators: set[str] = set()
+        for owner in walk.graphs(graph, functions=True):
+            self.operators.update([node.op for node in owner.nodes])
+            for node in owner.nodes:
+                if node._attrs and node.has_body:
+                    self._note(node)
 
     def shapes(self, place: Place) -> ShapeFacts:
         """Give the shape facts of the model, or of the local function that a node stands in."""
@@ -61,24 +68,36 @@ class ModelFacts:
                 if outer is not None:
                     self.formal.setdefault(id(formal), []).append(outer)
 
-    def unusual(self) -> set[str]:
-        """Give the element types in the model beyond those that stand anywhere in a network, and ``"rank"`` where a tensor has many dims."""
-        found: set[str] = set()
+    @cached_property
+    def survey(self) -> Survey:
+        """What may occur in the model at all."""
+        return Survey(self.graph)
+
+    def only(self, types: AbstractSet[str]) -> bool:
+        """Say whether no tensor can have an element type beyond these; False also where that takes more than a look."""
+        return self.survey.types is not None and self.survey.types <= types
+
+    def lacks(self, types: AbstractSet[str]) -> bool:
+        """Say whether no tensor can have one of these element types; False also where that takes more than a look."""
+        return self.survey.types is not None and self.survey.types.isdisjoint(types)
+
+    def unusual(self) -> bool:
+        """Say whether there are element types in the model beyond those that stand anywhere in a network, or tensors of many dims."""
+        plain = self.only(_PLAIN)
+        if plain and self.survey.rank is not None and self.survey.rank <= MAX_RANK:
+            return False
         for place in self.index.all:
             shapes = self.shapes(place)
             for tensor in place.node.outputs:
-                dtype = shapes.dtype(tensor)
-                if dtype is not None and dtype.number not in _PLAIN:
-                    found.add(dtype.name)
                 shape = shapes.shape(tensor)
-                if shape is not None and len(shape) > MAX_RANK:
-                    found.add("rank")
+                if (shape is not None and len(shape) > MAX_RANK) or not (plain or _is_plain(shapes, tensor)):
+                    return True
+            if plain:
+                continue
             for tensor in place.node.inputs:
-                if isinstance(tensor, Constant) or id(tensor) in self.input_ids:
-                    dtype = shapes.dtype(tensor)
-                    if dtype is not None and dtype.number not in _PLAIN:
-                        found.add(dtype.name)
-        return found
+                if (isinstance(tensor, Constant) or id(tensor) in self.input_ids) and not _is_plain(shapes, tensor):
+                    return True
+        return False
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Say whether a tensor depends on constants only."""
@@ -176,6 +195,11 @@ class ModelFacts:
                 if stop_at_shapes or producer.op not in SHAPE_OPS:
                     pending.extend(_made_from(producer, current))
         return False
+
+
+def _is_plain(shapes: ShapeFacts, tensor: Tensor) -> bool:
+    dtype = shapes.dtype(tensor)
+    return dtype is None or dtype.name in _PLAIN
 
 
 def _made_from(node: Node, made: Tensor) -> list[Tensor]:

@@ -7,8 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import show
+from onnx_gs.ir.node import ONNX_DOMAINS
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from onnx_gs.ir import Function, Graph, Node
 
 
@@ -47,31 +50,42 @@ class Place:
         return "node_of_" + next((t.name for t in self.node.outputs if t.name), "")
 
 
-def places(graph: Graph) -> list[Place]:
-    """List every node of a model: each node before those in its bodies, local functions last."""
+def places(graph: Graph, skipped: AbstractSet[str] = frozenset()) -> list[Place]:
+    """List every node of a model: each node before those in its bodies, local functions last.
+
+    Args:
+        graph: the model's graph.
+        skipped: operators of ONNX's own that are left out, where they have no bodies.
+    """
     found: list[Place] = []
-    _add(found, graph, show.graph_label(graph), (), None)
+    _add(found, graph, show.graph_label(graph), (), None, skipped)
     for function in graph.functions:
-        _add(found, function, show.graph_label(function), (), function)
+        _add(found, function, show.graph_label(function), (), function, skipped)
     return found
 
 
-def _add(found: list[Place], graph: Graph, prefix: str, outer: tuple[Place, ...], function: Function | None) -> None:
+def _add(found: list[Place], graph: Graph, prefix: str, outer: tuple[Place, ...], function: Function | None, skipped: AbstractSet[str]) -> None:
     for index, node in enumerate(graph.nodes):
+        if node.op in skipped and node.domain in ONNX_DOMAINS and not (node._attrs and node.has_body):
+            continue
         place = Place(node, graph, index, outer, function, prefix)
         found.append(place)
         if node._attrs and node.has_body:
             for name, body in node.bodies():
-                _add(found, body, f"{place.path} > {name}", (*outer, place), function)
+                _add(found, body, f"{place.path} > {name}", (*outer, place), function, skipped)
 
 
 class NodeIndex:
     """Nodes by the names under which TensorRT speaks of them."""
 
     def __init__(self, graph: Graph) -> None:
-        """Walk the model once."""
+        """Keep the model; it is walked when something is asked."""
         self.graph = graph
-        self.all = places(graph)
+
+    @cached_property
+    def all(self) -> list[Place]:
+        """The places of all nodes."""
+        return places(self.graph)
 
     @cached_property
     def by_name(self) -> dict[str, list[Place]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import TensorRTError
 from onnx_gs.ir import Graph
+from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.trt import capability, model_source, parser_errors, profiles, tensorrt
 from onnx_gs.trt.capability import ROWS, Target, target_of
 from onnx_gs.trt.facts import ModelFacts
@@ -95,10 +96,11 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     started = time.perf_counter()
     wanted = target_of(target)
     graph = model if isinstance(model, Graph) else _load(model)
-    facts = ModelFacts(graph)
     result = Readiness(wanted, checked_by=["table"])
-    for found in _distinct(examine(facts, wanted)):
-        (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
+    with collector_paused():  # each of its rounds would look through the whole graph
+        facts = ModelFacts(graph)
+        for found in _distinct(examine(facts, wanted)):
+            (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
     library = tensorrt.installed()
     if static:
         result.notes.append("TensorRT's own parser and builder were not asked (static)")

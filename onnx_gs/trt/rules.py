@@ -16,16 +16,19 @@ from onnx_gs.trt import capability
 from onnx_gs.trt.capability import MAX_RANK, MAX_TOPK, QUANTIZED_TYPES, TENSOR_TYPES, Target
 from onnx_gs.trt.facts import ModelFacts, known_bool
 from onnx_gs.trt.findings import Finding, finding
+from onnx_gs.trt.places import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from onnx_gs.analysis.shape_values import ShapeFacts
     from onnx_gs.ir import Graph, Node, Tensor
     from onnx_gs.trt.places import Place
 
     Rule = Callable[["Look"], Iterator[Finding]]
 
-_INT32_MAX = 2**31 - 1
+#: For rules that find nothing in most models: says of a model that it is one of these.
+CALM: dict[Rule, Callable[[ModelFacts], bool]] = {}
 
 
 class Look:
@@ -36,8 +39,12 @@ class Look:
         self.place = place
         self.target = target
         self.node: Node = place.node
-        self.shapes = facts.shapes(place)
         self.opset = (place.function or facts.graph).opset
+
+    @property
+    def shapes(self) -> ShapeFacts:
+        """The shape facts of what the node stands in; found when they are first asked for."""
+        return self.facts.shapes(self.place)
 
     def find(self, row: str, reason: str, tensor: Tensor | None = None, **more: Any) -> Finding:
         """Make a finding about this node."""
@@ -71,15 +78,12 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     yield from _interface(facts, target)
     # most models have no unusual type anywhere, and then the rules about types need not look at every node
     every = EVERY if facts.unusual() or not target.bool_constants else ()
-    for place in facts.index.all:
-        node = place.node
-        onnx = node.is_onnx
-        own = RULES.get(node.op, ()) if onnx else ()
-        if onnx and not own and not every and target.lacks(node.op) is None:
-            continue
+    rules = {op: tuple(rule for rule in own if not (rule in CALM and CALM[rule](facts))) for op, own in RULES.items()}
+    skipped = frozenset() if every else frozenset(op for op in facts.operators if not rules.get(op) and target.lacks(op) is None)
+    for place in facts.index.all if not skipped else places(facts.graph, skipped):
         look = Look(facts, place, target)
         yield from _operator(look)
-        for rule in (*every, *own):
+        for rule in (*every, *(rules.get(place.node.op, ()) if place.node.is_onnx else ())):
             yield from rule(look)
 
 
@@ -89,7 +93,7 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
 def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     graph = facts.graph
     path = f"graph '{graph.name}'"
-    shapes = facts.main_shapes()
+    calm = facts.only(TENSOR_TYPES - {"DOUBLE"})  # no type of an output is worth a word then, so none is looked for
     for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:
             if kind == "input" and isinstance(tensor, Constant):
@@ -99,13 +103,13 @@ def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
                     "interface-type", path, f"{kind} '{tensor.name}' is a {tensor.type.removesuffix('_type').replace('_', ' ')}", tensor=tensor.name
                 )
                 continue
-            dtype = shapes.dtype(tensor)
+            dtype = None if calm else facts.main_shapes().dtype(tensor)
             name = dtype.name if dtype is not None else None
             if name is not None and name not in TENSOR_TYPES:
                 yield finding("interface-dtype", path, f"{kind} '{tensor.name}' is {name.lower()}", tensor=tensor.name)
             elif name == "DOUBLE":
                 yield finding("double-binding", path, f"{kind} '{tensor.name}' is double; the engine takes and gives float32", tensor=tensor.name)
-            if kind == "input" and tensor.shape is None and shapes.shape(tensor) is None:
+            if kind == "input" and tensor.shape is None and facts.main_shapes().shape(tensor) is None:
                 yield finding("unknown-rank", path, f"input '{tensor.name}' has no declared shape", tensor=tensor.name)
 
 
@@ -183,6 +187,8 @@ def _cast(look: Look) -> Iterator[Finding]:
     if taken in QUANTIZED_TYPES:
         yield look.find("quantized-type-use", f"a Cast of {taken.lower()}; only DequantizeLinear takes it", look.input(0))
 
+
+CALM[_constant] = CALM[_cast] = lambda facts: facts.only(TENSOR_TYPES - QUANTIZED_TYPES)  # a constant in another form has no known type
 
 #: Operators that take uint8 from, or give it to, the network's border.
 _UINT8_USERS = frozenset({"Cast", "CastLike", "Identity", "DequantizeLinear", "QuantizeLinear", "Equal"})
@@ -430,6 +436,7 @@ def _types(k: int, *allowed: str) -> Rule:
         if dtype is not None and dtype not in allowed and dtype in TENSOR_TYPES and not (tensor is not None and look.facts.is_constant(tensor)):
             yield look.find("op-dtype", f"{look.node.op} of {dtype.lower()}", tensor)
 
+    CALM[rule] = lambda facts: facts.lacks(TENSOR_TYPES.difference(allowed))
     return rule
 
 
@@ -546,6 +553,9 @@ def _mod(look: Look) -> Iterator[Finding]:
 def _old_broadcast(look: Look) -> Iterator[Finding]:
     if look.opset < 7:
         yield look.find("old-opset", f"{look.node.op} of opset {look.opset}")
+
+
+CALM[_old_broadcast] = lambda facts: all(g.opset >= 7 for g in (facts.graph, *facts.graph.functions))
 
 
 def _mat_mul(look: Look) -> Iterator[Finding]:

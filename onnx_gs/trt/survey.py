@@ -1,0 +1,154 @@
+"""A look at a whole model that costs little: which element types and how many dims may occur in it at all.
+
+Most rules are about types and ranks that most models have nowhere. The survey says so from what enters the model (inputs, weights, constants) and
+from the operators in it, without asking for the facts of a single tensor. It may name more than there is, never less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx_gs.io import tensor_data
+from onnx_gs.ir import Constant, dtypes
+from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ops import domains, schema
+
+if TYPE_CHECKING:
+    from onnx_gs.ir import Graph, Node, Tensor
+
+#: Operators none of whose outputs has more dims than the input with the most, or than a few.
+_KEEP_RANK = frozenset({
+    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "BitShift",
+    "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Compress", "Concat", "Constant", "Conv",
+    "ConvTranspose", "Cos", "Cosh", "CumSum", "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Flatten", "Floor", "Gelu",
+    "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "If",
+    "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul",
+    "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "PRelu", "Pad", "Pow", "QuantizeLinear", "Range",
+    "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Relu", "Resize", "Round", "Selu", "Shape", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice", "Softmax",
+    "Softplus", "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu",
+    "Upsample", "Where", "Xor",
+})  # fmt: skip
+_FEW = 4  # the most dims that one of these makes of fewer
+
+
+class Survey:
+    """What may occur in a model.
+
+    Attributes:
+        types: names of the element types that its tensors may have; None where that takes more than a look.
+        rank: a number of dims that no tensor exceeds; None where that takes more than a look.
+
+    Args:
+        graph: the model's graph.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Look at inputs, weights and operators."""
+        self.types: frozenset[str] | None = None
+        self.rank: int | None = None
+        nodes: dict[str, list[Node]] = {}
+        weights = _group(graph, nodes)
+        entering = None if weights is None else _declared(graph)
+        made = None if entering is None else _made(graph, nodes)
+        if weights is None or entering is None or made is None:
+            return
+        kinds = tensor_data.kinds_of(weights) | entering
+        known = [dtypes.BY_NUMBER.get(number) for number in made.union(number for number, _ in kinds)]
+        self.types = None if None in known else frozenset(t.name for t in known if t is not None)
+        if _KEEP_RANK.issuperset(nodes):
+            self.rank = max((_FEW, *(rank for _, rank in kinds)))
+
+
+def _group(graph: Graph, nodes: dict[str, list[Node]]) -> list[Constant] | None:
+    """Group the nodes of the model and its bodies by operator, and list its weights; None where nodes are calls, or of other domains."""
+    if graph.functions:
+        return None
+    weights: list[Constant] = []
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        weights += [t for t in current.outputs if isinstance(t, Constant)]
+        for node in current.nodes:
+            if node.domain not in ONNX_DOMAINS:
+                return None
+            try:
+                nodes[node.op].append(node)
+            except KeyError:
+                nodes[node.op] = [node]
+            if node._attrs:
+                pending.extend(body for _, body in node.bodies())
+            for t in node._inputs:
+                if t.__class__ is Constant:
+                    weights.append(t)
+    for node in nodes.get("Constant", ()):
+        value = node.attrs.get("value")
+        if len(node.attrs) != 1 or not isinstance(value, Constant):
+            return None
+        weights.append(value)
+    return weights
+
+
+def _declared(graph: Graph) -> set[tuple[int, int]] | None:
+    """Give the types and ranks of the model's inputs; None where one does not say."""
+    found = set()
+    for t in graph.inputs:
+        if t.type != "tensor_type" or (dtype := dtypes.of(t)) is None or t.shape is None:
+            return None
+        found.add((dtype.number, len(t.shape)))
+    return found
+
+
+def _made(graph: Graph, nodes: dict[str, list[Node]]) -> set[int] | None:
+    """Give the types that nodes make and do not take over from what they read; None where that cannot be told by the operator."""
+    version = domains.version(graph, "")
+    made: set[int] = set()
+    for op, found in nodes.items():
+        reader = _BY_NODE.get(op)
+        if reader is not None:
+            told: Any = {reader(node) for node in found}
+        else:
+            told = None if version is None else _by_schema(op, version)
+        if told is None or None in told:
+            return None
+        made |= told
+    return made
+
+
+def _cast(node: Node) -> int | None:
+    dtype = dtypes.find(node.attrs.get("to"))
+    return None if dtype is None else dtype.number
+
+
+def _filled(node: Node) -> int | None:
+    value: Tensor | None = node.attrs.get("value")
+    dtype = dtypes.FLOAT if value is None else dtypes.of(value) if isinstance(value, Constant) else None
+    return None if dtype is None else dtype.number
+
+
+#: Operators whose attributes say the type; and those that hand on what their bodies make, with what they give to their bodies.
+_BY_NODE: dict[str, Any] = {"Cast": _cast, "ConstantOfShape": _filled}
+_FIXED: dict[str, frozenset[int]] = {
+    "Constant": frozenset(),  # its value is among the weights
+    "If": frozenset(),
+    "Loop": frozenset({dtypes.INT64.number, dtypes.BOOL.number}),
+}
+
+
+def _by_schema(op: str, version: int) -> frozenset[int] | None:
+    """Give the types that an operator may make beyond those of the inputs that it must have; None where they may be anything but tensors."""
+    if op in _FIXED:
+        return _FIXED[op]
+    known = schema.find(op, version)
+    if known is None or (op == "Scan" and version < 9):  # the first Scan says less about its body
+        return None
+    read = {f.type_var for f in known.inputs if not f.is_optional}
+    free = {name for f in known.outputs if f.type_var not in read for name in f.types}
+    return frozenset(_NUMBERS[name] for name in free) if free.issubset(_NUMBERS) else None
+
+
+#: Numbers by the type strings of schemas.
+_NUMBERS = {f"tensor({spelled})": number for number, spelled in {
+    1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool", 10: "float16", 11: "double",
+    12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
+}.items()}  # fmt: skip

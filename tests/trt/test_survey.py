@@ -1,0 +1,139 @@
+"""The quick look at a model: what it says holds, and it says nothing where it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_gs.analysis.shape_values import ShapeFacts
+from onnx_gs.ir import Constant, Function, Graph, Node, Variable, walk
+from onnx_gs.trt import capability, check
+from onnx_gs.trt.facts import ModelFacts
+from onnx_gs.trt.rules import examine
+from onnx_gs.trt.survey import Survey
+
+
+def var(name: str, dtype: object = None, shape: object = None) -> Variable:
+    return Variable(name, dtype, shape)
+
+
+def chain(*nodes: Node, x: Variable) -> Graph:
+    return Graph(list(nodes), [x], [nodes[-1].outputs[0]], opset=18)
+
+
+def test_it_names_inputs_weights_and_what_operators_make():
+    x, s, y, z = var("x", np.float32, (2, 3)), var("s"), var("y"), var("z")
+    half = Constant("w", np.ones((2, 3, 1, 1, 1), np.float16))
+    graph = chain(Node("Shape", inputs=[x], outputs=[s]), Node("Mul", inputs=[half, half], outputs=[y]), Node("Identity", inputs=[y], outputs=[z]), x=x)
+    found = Survey(graph)
+    assert found.types == {"FLOAT", "FLOAT16", "INT64"}
+    assert found.rank == 5
+
+
+def test_a_cast_and_a_constant_say_their_types():
+    x, y, z, k = var("x", np.float32, (2,)), var("y"), var("z"), var("k")
+    value = Constant("v", np.ones((1,) * 6, np.uint8))
+    graph = chain(
+        Node("Cast", attrs={"to": 11}, inputs=[x], outputs=[y]),
+        Node("Constant", attrs={"value": value}, outputs=[k]),
+        Node("Add", inputs=[y, y], outputs=[z]),
+        x=x,
+    )
+    found = Survey(graph)
+    assert found.types == {"FLOAT", "DOUBLE", "UINT8"}
+    assert found.rank == 6
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node("Custom", domain="my.domain"),
+        Node("NoSuchOperator"),
+        Node("Constant", attrs={"value_strings": ["a"]}),
+        Node("SequenceEmpty"),
+    ],
+    ids=lambda n: n.op,
+)
+def test_it_says_nothing_of_types_where_an_operator_may_make_any(node):
+    x, y = var("x", np.float32, (2,)), var("y")
+    node = node.copy([] if node.op in {"Constant", "SequenceEmpty"} else [x], [y])
+    assert Survey(chain(node, x=x)).types is None
+
+
+@pytest.mark.parametrize(("op", "some"), [("QuantizeLinear", {"INT8", "UINT8"}), ("EyeLike", {"INT8", "DOUBLE"})])
+def test_it_names_all_that_an_operator_may_make(op, some):
+    x, y = var("x", np.float32, (2, 2)), var("y")
+    found = Survey(chain(Node(op, inputs=[x, x] if op == "QuantizeLinear" else [x], outputs=[y]), x=x))
+    assert found.types is not None
+    assert found.types >= some | {"FLOAT"}
+
+
+def test_it_says_nothing_where_an_input_has_no_type_or_there_are_functions():
+    x, y = var("x"), var("y")
+    assert Survey(chain(Node("Relu", inputs=[x], outputs=[y]), x=x)).types is None
+    x, y = var("x", np.float32, (2,)), var("y")
+    graph = chain(Node("Relu", inputs=[x], outputs=[y]), x=x)
+    a, b = var("a"), var("b")
+    graph.functions.append(Function("f", "my.domain", [Node("Relu", inputs=[a], outputs=[b])], [a], [b]))
+    assert Survey(graph).types is None
+
+
+def test_ranks_are_not_known_behind_what_adds_dims():
+    x, y, z = var("x", np.float32, (2,)), var("y"), var("z")
+    add_dims = Node("Unsqueeze", inputs=[x, Constant("axes", np.arange(1, 9))], outputs=[y])
+    graph = chain(add_dims, Node("Relu", inputs=[y], outputs=[z]), x=x)
+    found = Survey(graph)
+    assert found.types == {"FLOAT", "INT64"}
+    assert found.rank is None
+    assert {f.id for f in check(graph, "rtx-1.7", static=True).blockers} == {"rank-limit"}
+
+
+def test_it_looks_into_bodies_and_knows_what_a_loop_gives_them():
+    x, y, i, c, inner, out = var("x", np.float32, (2,)), var("y"), var("i"), var("c"), var("inner"), var("out")
+    held = Constant("held", np.ones(2, np.float64))
+    body = Graph([Node("Add", inputs=[inner, held], outputs=[out])], [i, c, inner], [c, out])
+    loop = Node("Loop", attrs={"body": body}, inputs=[Constant("n", np.array(3, np.int32)), Variable.empty(), x], outputs=[y])
+    assert Survey(chain(loop, x=x)).types == {"FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"}
+
+
+def test_weights_that_became_others_after_the_import_count_as_they_are(tmp_path):
+    import onnx_gs as gs
+
+    x, y = var("x", np.float32, (2,)), var("y", np.float32, (2,))
+    gs.save(gs.Graph([Node("Add", inputs=[x, Constant("w", np.ones(2, np.float32))], outputs=[y])], [x], [y], opset=18), tmp_path / "m.onnx")
+    graph = gs.load(tmp_path / "m.onnx")
+    assert Survey(graph).types == {"FLOAT"}
+    graph.tensors()["w"].values = np.ones((1,) * 9, np.uint16)
+    found = Survey(graph)
+    assert found.types == {"FLOAT", "UINT16"}
+    assert found.rank == 9
+
+
+def test_rules_give_the_same_where_nothing_is_skipped(monkeypatch):
+    graph = _many()
+    quick = [f.as_dict() for f in examine(ModelFacts(graph), capability.target_of("rtx-1.7"))]
+    monkeypatch.setattr(Survey, "__init__", lambda self, _: setattr(self, "types", None) or setattr(self, "rank", None))
+    assert quick == [f.as_dict() for f in examine(ModelFacts(graph), capability.target_of("rtx-1.7"))]
+    assert {f["id"] for f in quick} >= {"op-dtype", "double-binding"}
+
+
+def _many() -> Graph:
+    """A model with some nodes that rules have a word about, and others that they do not."""
+    x, d, i, r, y, k = var("x", np.float32, (2, 3)), var("d"), var("i"), var("r"), var("y"), var("k")
+    nodes = [
+        Node("Cast", attrs={"to": 11}, inputs=[x], outputs=[d]),
+        Node("Cast", attrs={"to": 7}, inputs=[x], outputs=[i]),
+        Node("Relu", inputs=[i], outputs=[r]),
+        Node("Add", inputs=[d, d], outputs=[y]),
+        Node("MatMul", inputs=[r, Constant("m", np.ones((3, 2), np.int64))], outputs=[k]),
+    ]
+    return Graph(nodes, [x], [y, k], opset=18)
+
+
+def test_a_survey_never_names_less_than_the_facts():
+    graph = _many()
+    facts, found = ShapeFacts(graph), Survey(graph)
+    assert found.types is not None
+    for t in walk.tensors(graph):
+        dtype = facts.dtype(t)
+        assert dtype is None or dtype.name in found.types
