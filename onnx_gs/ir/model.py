@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onnx_gs.ir.tensor import Constant
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,9 +72,9 @@ class ImportRecord:
         return (self.value_info, self.quantization, self.inputs, self.outputs)
 
     def drop_unused(self) -> None:
-        """Forget weights that nothing uses and descriptions of values that nothing has."""
+        """Forget weights that nothing uses, and descriptions of values that nothing has or that are weights, which say their type themselves."""
         gone = {id(t) for t in self.unused}
         self.initializers = [t for t in self.initializers if id(t) not in gone]
         self.unused = []
-        self.value_info = [entry for entry in self.value_info if entry[1] is not None]
+        self.value_info = [entry for entry in self.value_info if entry[1] is not None and not isinstance(entry[1], Constant)]
         self.quantization = [entry for entry in self.quantization if entry[1] is not None]
