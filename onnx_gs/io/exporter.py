@@ -376,7 +376,7 @@ class Exporter:
         done = set(ports)
         if recorded:
             present = {id(t) for node in graph.nodes for t in (*node._inputs, *node._outputs)} | ports
-            present.update(id(t) for t in self.owned[id(graph)])
+            present.update(id(t) for t in (*self.owned[id(graph)], *graph._record.unused))  # type: ignore[union-attr]
             for body_graph in walk.graphs(graph) if any(True for _ in graph.subgraphs()) else ():
                 present.update(id(t) for node in body_graph.nodes for t in node._inputs)
                 present.update(id(t) for t in body_graph.outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import onnx_gs as gs
@@ -179,6 +180,34 @@ def test_dead_nodes_go_unlinked() -> None:
     assert names(graph) == ["n0", "n1", "n2"]
     assert all(not n.inputs and not n.outputs for n in dead)
     assert len(nodes[0].outputs[0].outputs) == 1
+
+
+@pytest.mark.parametrize("outputs", [[], [""], ["", ""]])
+def test_a_node_that_makes_nothing_goes_though_all_tensors_are_read(outputs: list[str]) -> None:
+    graph, _ = chain(2)
+    graph.nodes.insert(0, gs.Node("Neg", "idle", inputs=[graph.inputs[0]], outputs=[v(n) for n in outputs]))
+    assert names(graph.cleanup()) == ["n0", "n1"]
+    assert len(graph.inputs[0].outputs) == 1
+
+
+def test_a_node_taken_out_by_clearing_its_outputs_goes() -> None:
+    graph, (first, second) = chain(2)
+    second.inputs[0] = first.inputs[0]
+    first.outputs.clear()
+    assert names(graph.cleanup()) == ["n1"]
+    assert graph.inputs[0].outputs[0] is second
+
+
+def test_what_describes_weights_goes_with_what_is_unused() -> None:
+    graph = parse("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] spare = {3, 4}, float[2] h> { h = Add (x, w) y = Neg (h) }")
+    proto = gs.export_onnx(graph)
+    for name in ("w", "spare", "nobody"):
+        proto.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (2,)))
+    graph = gs.import_onnx(proto)
+    assert gs.export_onnx(graph) == proto
+    again = gs.export_onnx(graph.cleanup())
+    assert [i.name for i in again.graph.value_info] == ["h"]
+    assert [i.name for i in again.graph.initializer] == ["w"]
 
 
 def test_readers_of_outputs_that_lead_nowhere_go() -> None:
