@@ -1,6 +1,7 @@
 """Show what a model holds: inputs, outputs, opsets, operators, bodies, functions, and weights by size.
 
-Weights are not read, so this is quick on models of any size.
+Weights are not read, so this is quick on models of any size, and a data file that is missing is only warned of. Bodies of one form are one row, and
+long lists are cut, unless --all is given; the JSON object has everything but the smaller weights and the nodes.
 """
 
 from __future__ import annotations
@@ -19,27 +20,37 @@ if TYPE_CHECKING:
 
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
+    from onnx_gs.io.regions import AbsentFile
     from onnx_gs.ir import Constant, Node, Tensor
 
 WEIGHTS = 10  # shown without --weights
+ROWS = 30  # of other tables, without --all
+DEPTH = 12  # of bodies in bodies that are shown by indentation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
     parser.add_argument("--weights", action="store_true", help="list all weights, not only the largest")
+    parser.add_argument("--all", action="store_true", help="list all operators, functions and bodies, each body by its full path")
     parser.add_argument("--nodes", action="store_true", help="list all nodes, those in bodies and functions included")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Show the model."""
-    graph = models.read(options.model, session)
+    absent: dict[str, AbsentFile] = {}
+    graph = models.read(options.model, session, absent)
     result = describe(graph, largest=None if options.weights else WEIGHTS, nodes=options.nodes)
     if options.model != "-":
         result["bytes"] = Path(options.model).stat().st_size
-    session.put(result=result)
+    warnings = [f"data file '{location}' is missing or cut short, and other commands need it: {file.why.what}" for location, file in absent.items()]
+    if absent:
+        result["missing_data"] = [{"file": location, "reason": file.why.what} for location, file in absent.items()]
+    session.put(result=result, warnings=warnings)
     session.quiet = False  # what this command prints is what it was asked for
-    show(result, session, options.model)
+    show(result, session, options.model, everything=options.all)
+    for warning in warnings:
+        session.say(f"warning: {warning}", style="yellow")
     return 0
 
 
@@ -66,7 +77,7 @@ def describe(graph: Graph, *, largest: int | None = WEIGHTS, nodes: bool = False
         "outputs": [_value(t) for t in graph.outputs],
         "node_count": len(every),
         "ops": [{"domain": domain, "op": op, "count": n} for (domain, op), n in sorted(ops.items(), key=lambda item: (-item[1], item[0]))],
-        "bodies": [_body(places, owner, node, name, body) for owner, node in every for name, body in node.bodies()],
+        "bodies": _bodies(places, every),
         "functions": [{"domain": f.domain, "name": f.name, **_extent(f)} for f in graph.functions],
         "weight_count": len(stored),
         "weight_bytes": sum(weight[0] for weight in stored),
@@ -95,8 +106,16 @@ def _dtype(tensor: Tensor) -> str | None:
     return "string" if known is dtypes.STRING else known.numpy.name
 
 
-def _body(places: Any, owner: Any, node: Node, name: str, body: Any) -> dict[str, Any]:
-    return {"path": f"{places.node(owner, node)} > {name}", "op": node.op, **_extent(body)}
+def _bodies(places: Any, every: Sequence[tuple[Any, Node]]) -> list[dict[str, Any]]:
+    depths: dict[int, int] = {}
+    found = []
+    for owner, node in every:
+        for name, body in node.bodies():
+            depth = depths[id(body)] = depths.get(id(owner), 0) + 1
+            path = f"{places.node(owner, node)} > {name}"
+            label = path.removeprefix(f"{places.graph(owner)} > ")
+            found.append({"path": path, "depth": depth, "label": label, "op": node.op, "attribute": name, **_extent(body)})
+    return found
 
 
 def _extent(graph: Any) -> dict[str, int]:
@@ -157,8 +176,9 @@ def _weight(size: int, tensor: Constant, where: str) -> dict[str, Any]:
 # -- for people -----------------------------------------------------------------------------------
 
 
-def show(result: dict[str, Any], session: Session, path: str) -> None:
-    """Print the facts as tables."""
+def show(result: dict[str, Any], session: Session, path: str, *, everything: bool = False) -> None:
+    """Print the facts as tables; ``everything`` cuts none."""
+    limit = None if everything else ROWS
     rows: list[tuple[Any, ...]]
     opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())
     session.say(f"{path}: graph '{result['name']}'" + (f", {size(result['bytes'])}" if "bytes" in result else ""), style="bold")
@@ -171,14 +191,15 @@ def show(result: dict[str, Any], session: Session, path: str) -> None:
         f"Operators ({counted(result['node_count'], 'node')}" + (f", {constants:,} of them Constant)" if constants else ")"),
         [">nodes", "operator"],
         [(f"{op['count']:,}", op["op"] if op["domain"] == "ai.onnx" else f"{op['domain']}::{op['op']}") for op in result["ops"]],
-        limit=30,
+        limit=limit,
     )
     if result["bodies"]:
-        rows = [(body["path"], body["node_count"], body["inputs"], body["outputs"]) for body in result["bodies"]]
-        session.table("Bodies", ["where", ">nodes", ">inputs", ">outputs"], rows, limit=30)
+        bodies = result["bodies"]
+        rows = [(body["path"], body["node_count"], body["inputs"], body["outputs"]) for body in bodies] if everything else _alike(bodies)
+        session.table(f"Bodies ({len(bodies):,})", ["where", ">nodes", ">inputs", ">outputs"], rows, limit=limit, more="--all lists each")
     if result["functions"]:
         rows = [(f"{f['domain']}::{f['name']}", f["node_count"], f["inputs"], f["outputs"]) for f in result["functions"]]
-        session.table("Functions", ["function", ">nodes", ">inputs", ">outputs"], rows, limit=30)
+        session.table("Functions", ["function", ">nodes", ">inputs", ">outputs"], rows, limit=limit)
     session.table(
         f"Weights ({result['weight_count']:,}, {size(result['weight_bytes'])})",
         [">bytes", "name", "type", "shape", "stored as"],
@@ -189,6 +210,18 @@ def show(result: dict[str, Any], session: Session, path: str) -> None:
     if "nodes" in result:
         rows = [(node["path"], node["name"], node["op"], ", ".join(node["inputs"]), ", ".join(node["outputs"])) for node in result["nodes"]]
         session.table("Nodes", ["graph", "name", "operator", "inputs", "outputs"], rows)
+
+
+def _alike(bodies: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Show bodies indented by how deep they lie; those of one form at one depth are one row."""
+    kinds: dict[tuple[Any, ...], list[str]] = {}
+    for body in bodies:
+        form = tuple(body[key] for key in ("depth", "op", "attribute", "node_count", "inputs", "outputs"))
+        kinds.setdefault(form, []).append(body["label"])
+    return [
+        ("  " * min(depth - 1, DEPTH) + labels[0] + (f" and {len(labels) - 1:,} more like it" if len(labels) > 1 else ""), *extent)
+        for (depth, _, _, *extent), labels in kinds.items()
+    ]
 
 
 def show_values(title: str, tensors: Sequence[Tensor], session: Session) -> None:

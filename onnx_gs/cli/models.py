@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import argparse
@@ -12,16 +12,26 @@ if TYPE_CHECKING:
     from onnx_gs import ir
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
+    from onnx_gs.io.regions import AbsentFile
 
 
-def read(path: str, session: Session) -> Graph:
+def read(path: str, session: Session, absent: dict[str, AbsentFile] | None = None) -> Graph:
     """Load a model; ``-`` is standard input.
+
+    Args:
+        path: of the model.
+        session: where to tell it.
+        absent: where data files that are missing are put instead of raising, for a command that only looks at the structure.
 
     Raises:
         ModelFileError: there is no such file, or it is no model.
     """
-    from onnx_gs import load
     from onnx_gs.errors import ModelFileError
+    from onnx_gs.graph import Function, Graph
+    from onnx_gs.io import files
+
+    def load(source: str | IO[bytes]) -> Graph:
+        return cast("Graph", files.load(source, graph_type=Graph, function_type=Function, absent=absent))
 
     with session.progress("reading"):
         if path != "-":

@@ -60,7 +60,7 @@ class Session:
         if not self.json and not self.quiet:
             self.console.print(text, style=style, markup=False, soft_wrap=not self.console.is_terminal)  # a line of a file or pipe stays one
 
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None) -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None, more: str = "") -> None:
         """Print a table for people; numbers stand to the right.
 
         Args:
@@ -68,6 +68,7 @@ class Session:
             columns: headings; one that starts with ``>`` is for numbers.
             rows: cells, turned into text.
             limit: how many rows to show before "and N more".
+            more: how to see these.
         """
         if self.json or self.quiet:
             return
@@ -85,7 +86,7 @@ class Session:
         self.say(title, style="bold")  # not the table's own, which would be folded to its width
         self.console.print(table)
         if len(rows) > len(shown):
-            self.say(f"  … and {len(rows) - len(shown):,} more")
+            self.say(f"  … and {len(rows) - len(shown):,} more" + (f" ({more})" if more else ""))
 
     @contextmanager
     def progress(self, label: str, detail: Callable[[], str] | None = None) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from onnx_gs.errors import ModelFileError
-from onnx_gs.io.regions import Region, SourceFile
+from onnx_gs.io.regions import AbsentFile, Region, SourceFile
 from onnx_gs.ir import dtypes
 
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ def is_external(tensor: onnx.TensorProto) -> bool:
     return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
 
 
-def locate(tensor: onnx.TensorProto, base_dir: str | None) -> Region:
+def locate(tensor: onnx.TensorProto, base_dir: str | None, absent: dict[str, AbsentFile] | None = None) -> Region:
     """Find the bytes of a tensor with external data; they are not read.
 
     Args:
         tensor: the tensor.
         base_dir: the model's folder; ``""`` is the working directory, and None a model that has no folder.
+        absent: where files that are missing or too short are put, by location; reading from them raises. None raises here.
 
     Raises:
         ModelFileError: the file is missing or not allowed, or the bytes are not all in it.
@@ -53,14 +54,17 @@ def locate(tensor: onnx.TensorProto, base_dir: str | None) -> Region:
     offset = _number(entries, "offset", where)
     length = _number(entries, "length", where)
     try:
-        file = _opened(location, base_dir)
+        file = _opened(location, base_dir, absent)
         start = offset if offset is not None else 0
         if length is None:
             length = wanted
         if length != wanted:
             raise ModelFileError(f"external data has {length} bytes, but type and dims ask for {wanted}")
         if start + length > file.size:
-            raise ModelFileError(f"external data '{location}' has {file.size} bytes, but bytes {start} to {start + length} are needed")
+            short = ModelFileError(f"external data '{location}' has {file.size} bytes, but bytes {start} to {start + length} are needed")
+            if absent is None:
+                raise short
+            file = absent.setdefault(location, AbsentFile(file.name, short))
         return Region(file, start, length)
     except ModelFileError as error:
         inner = error.where
@@ -97,14 +101,21 @@ def _number(entries: dict[str, str], key: str, where: str) -> int | None:
     return int(text)
 
 
-def _opened(location: str, base_dir: str | None) -> SourceFile:
+def _opened(location: str, base_dir: str | None, absent: dict[str, AbsentFile] | None) -> SourceFile:
     if base_dir is None:
         raise ModelFileError(f"external data '{location}' of a model that has no folder", fix="load the model from its path")
     # A model may have 100,000 tensors in one file: what was resolved once is taken again, as long as the path leads to the same file.
     known = _resolved.get((base_dir, location))
     if known is not None and known.is_at(os.path.join(base_dir, location), unchanged=True):
         return known
-    found = SourceFile.of(resolve(location, base_dir))
+    if absent is not None and location in absent:
+        return absent[location]
+    try:
+        found = SourceFile.of(resolve(location, base_dir))
+    except ModelFileError as error:
+        if absent is None or not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        return absent.setdefault(location, AbsentFile(location, error))
     _resolved[base_dir, location] = found
     return found
 

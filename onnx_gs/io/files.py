@@ -16,6 +16,8 @@ from onnx_gs.ir.graph import Graph
 if TYPE_CHECKING:
     import onnx
 
+    from onnx_gs.io.regions import AbsentFile
+
 __all__ = ["export_onnx", "import_onnx", "load", "save"]
 
 G = TypeVar("G", bound=Graph)
@@ -23,13 +25,20 @@ G = TypeVar("G", bound=Graph)
 _OPSETS_REQUIRED = 3
 
 
-def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Graph, function_type: type[Any] = Function) -> Any:
+def load(
+    path: str | os.PathLike[str] | IO[bytes],
+    *,
+    graph_type: type[Any] = Graph,
+    function_type: type[Any] = Function,
+    absent: dict[str, AbsentFile] | None = None,
+) -> Any:
     """Open a model: its structure is read, its weights stay in their files until their values are asked for.
 
     Args:
         path: the file, or a binary stream; external data of a stream is looked for in the working directory.
         graph_type: the class to build, ``Graph`` or a child of it.
         function_type: the class of the local functions, ``Function`` or a child of it.
+        absent: where data files that are missing or too short are put, by location, instead of raising; the weights in them raise when read.
 
     Returns:
         The graph.
@@ -58,7 +67,9 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, graph_type: type[Any] = Gr
         name = "<stream>"
         model, file = outline_stream(path)
     _check(model, name)
-    return import_model(model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(name), source_file=file, owned=True)
+    return import_model(
+        model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(name), source_file=file, owned=True, absent=absent
+    )
 
 
 def _check(model: onnx.ModelProto, name: str) -> None:

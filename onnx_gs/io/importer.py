@@ -27,6 +27,8 @@ from onnx_gs.ir.values import LazyValues, SparseValues
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from onnx_gs.io.regions import AbsentFile
+
 LOGGER = logging.getLogger("onnx_gs")
 G = TypeVar("G", bound=Graph)
 Scope = dict[str, Tensor]
@@ -63,6 +65,7 @@ def import_model(
     base_dir: str | None = None,
     source_file: Any = None,
     owned: bool = False,
+    absent: dict[str, AbsentFile] | None = None,
 ) -> Graph:
     """Make a graph of a model.
 
@@ -73,6 +76,7 @@ def import_model(
         base_dir: the model's folder, where external data is; None for a model that came without one.
         source_file: the model's file, where large weights were left in it.
         owned: the message is the importer's to keep and to take apart.
+        absent: where data files that are missing or too short are put, by location; the weights in them raise when they are read.
 
     Returns:
         The graph.
@@ -92,7 +96,7 @@ def import_model(
         model_proto = copied
     with collector_paused():
         try:
-            return _Importer(graph_type, function_type, base_dir, source_file).model(model_proto)
+            return _Importer(graph_type, function_type, base_dir, source_file, absent=absent).model(model_proto)
         except UnicodeDecodeError as error:
             raise _not_text(str(error)) from error
 
@@ -110,6 +114,7 @@ class Importer:
         base_dir: the model's folder, or None.
         source_file: the model's file, where large weights were left in it.
         ir_version: decides what an initializer means that is also an input.
+        absent: where data files that are missing are put; None raises.
     """
 
     def __init__(
@@ -119,6 +124,7 @@ class Importer:
         base_dir: str | None = None,
         source_file: Any = None,
         ir_version: int | None = None,
+        absent: dict[str, AbsentFile] | None = None,
     ) -> None:
         """Keep what all graphs of a model share."""
         self.graph_type = graph_type
@@ -126,6 +132,7 @@ class Importer:
         self.base_dir = base_dir
         self.source_file = source_file
         self.ir_version = ir_version
+        self.absent = absent
         self.opset: int | None = None
         self.domains: Any = None
         self.functions: list[Function] = []
@@ -145,7 +152,7 @@ class Importer:
         if self.base_dir is not None and proto.data_location == tensor_data.EXTERNAL:
             from onnx_gs.io import external_data
 
-            return external_data.locate(proto, self.base_dir)
+            return external_data.locate(proto, self.base_dir, self.absent)
         return None
 
     def weight(self, proto: Any) -> LazyValues:

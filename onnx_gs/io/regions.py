@@ -263,6 +263,34 @@ class SourceFile:
             self._fd = -1
 
 
+class AbsentFile(SourceFile):
+    """Stands for a file that is missing or too short, in a model that is loaded to look at its structure only.
+
+    Args:
+        name: what errors call it.
+        why: what reading from it raises.
+    """
+
+    __slots__ = ("why",)
+
+    def __init__(self, name: str, why: ModelFileError) -> None:
+        """Open nothing."""
+        self._fd, self._users, self._pinned, self._mapping, self._stamp = -1, 0, False, None, None
+        self.path, self.name, self.size, self.why = "", name, sys.maxsize, why
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Unlike that of any file."""
+        return (-1, id(self))
+
+    def is_at(self, path: str, *, unchanged: bool = False) -> bool:
+        """Say no: it is nowhere."""
+        return False
+
+    def _opened(self) -> int:
+        raise ModelFileError(self.why.what, where=self.why.where, fix=self.why.fix)
+
+
 def _unpickle(path: str, size: int, modified: int, pinned: bool) -> SourceFile:
     found = SourceFile.of(path, pinned=pinned)
     assert found._stamp is not None

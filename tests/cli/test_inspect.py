@@ -135,3 +135,64 @@ def test_any_width(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert main(["inspect", str(DEMO)]) == 0
     assert "features" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_missing_data_file_is_named_and_the_rest_is_shown(damage, capsys, tmp_path):
+    path, data = tmp_path / "m.onnx", tmp_path / "weights.bin"
+    gs.save(gs.load(DEMO), path, external_data="weights.bin")
+    whole = inspect(capsys, path, "--weights")
+    assert "missing_data" not in whole["result"]
+    assert whole["warnings"] == []
+    data.unlink() if damage == "missing" else data.write_bytes(data.read_bytes()[:100])
+    found = inspect(capsys, path, "--weights")
+    assert [entry["file"] for entry in found["result"].pop("missing_data")] == ["weights.bin"]
+    assert found["result"] == whole["result"]
+    assert "'weights.bin' is missing or cut short" in found["warnings"][0]
+    assert main(["inspect", str(path)]) == 0
+    assert "warning: data file 'weights.bin'" in capsys.readouterr().out
+    assert main(["cleanup", str(path), "-o", str(tmp_path / "out.onnx")]) == 2
+    assert "weights.bin" in capsys.readouterr().err
+
+
+def nested(depth: int, siblings: int) -> gs.Graph:
+    cond = gs.Variable("cond", bool, ())
+    x = gs.Variable("x", np.float32, (2,))
+
+    def level(k: int) -> gs.Graph:
+        out = gs.Variable(f"out{k}", np.float32, (2,))
+        if k == depth:
+            return gs.Graph([gs.Node("Neg", inputs=[x], outputs=[out])], outputs=[out])
+        return gs.Graph([gs.Node("If", f"if{k}", {"then_branch": level(k + 1), "else_branch": level(depth)}, [cond], [out])], outputs=[out])
+
+    graph = gs.Graph(inputs=[x, cond], opset=18)
+    for k in range(siblings):
+        body = level(1)
+        y = gs.Variable(f"y{k}", np.float32, (2,))
+        graph.nodes.append(gs.Node("If", f"top{k}", {"then_branch": body, "else_branch": level(depth)}, [cond], [y]))
+        graph.outputs.append(y)
+    return graph
+
+
+def test_bodies_of_one_form_are_one_row(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "m.onnx"
+    gs.save(nested(3, 50), path)
+    result = inspect(capsys, path)["result"]
+    assert len(result["bodies"]) == 50 * 6
+    assert [(b["depth"], b["label"]) for b in result["bodies"][:2]] == [(1, "node 'top0' (If) > then_branch"), (1, "node 'top0' (If) > else_branch")]
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "Bodies (300)" in text
+    assert "node 'top0' (If) > then_branch and 49 more like it" in text
+    assert "   node 'if1' (If) > then_branch and 49 more like it" in text
+    assert "top1" not in text
+    assert main(["inspect", str(path), "--all"]) == 0
+    assert "graph 'onnx_graphsurgeon_graph' > node 'top49' (If) > then_branch > node 'if1' (If) > then_branch" in capsys.readouterr().out
+
+
+def test_many_bodies_are_cut(capsys, tmp_path):
+    path = tmp_path / "m.onnx"
+    gs.save(nested(25, 1), path)
+    assert main(["inspect", str(path)]) == 0
+    assert "… and 20 more (--all lists each)" in capsys.readouterr().out
