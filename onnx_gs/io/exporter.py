@@ -39,6 +39,8 @@ LOGGER = logging.getLogger("onnx_gs")
 Described = list[tuple[Any, "Tensor | None"]]
 
 _UNREAD = _tensor._UNREAD
+#: The IR version that lets functions describe their values.
+FUNCTION_VALUES_SINCE = 10
 #: Arrays with more bytes than this are handed to the writer apart from the message.
 PAYLOAD = 1024
 
@@ -589,17 +591,37 @@ class Exporter:
             self._constant_node(weight, target.node.add())
         self.nodes(function, target.node)
         self.opset = outer_opset
-        if record is not None and record.value_info:
-            present = {id(t) for node in function.nodes for t in (*node._inputs, *node._outputs)}
-            present.update(id(t) for t in (*function.inputs, *function.outputs))
-            for message, t in record.value_info:
-                if t is None or id(t) in present:
-                    self.value(t, target.value_info.add(), message) if t is not None else target.value_info.append(message)
+        if "value_info" in target.DESCRIPTOR.fields_by_name:
+            self._function_values(function, target.value_info)
         self._scopes.pop()
         used = used_domains(function)
         if weights:
             used.setdefault("")
         write_opsets(target.opset_import, function, used)
+
+    def _function_values(self, function: Function, target: Any) -> None:
+        """Describe a function's values: those that its message described, and since IR 10 whatever is known of the others."""
+        recorded = function._record.value_info if function._record is not None else []
+        done: set[int] = set()
+        if recorded:
+            present = {id(t) for node in function.nodes for t in (*node._inputs, *node._outputs)}
+            present.update(id(t) for t in (*function.inputs, *function.outputs))
+            for message, t in recorded:
+                if t is None:
+                    if message.name not in self._scopes[-1]:
+                        target.append(message)
+                elif id(t) in present:
+                    done.add(id(t))
+                    self.value(t, target.add(), message)
+        if self.ir_version is None or self.ir_version < FUNCTION_VALUES_SINCE:
+            return
+        for t in (*function.inputs, *(t for node in function.nodes for t in node._outputs), *function.outputs):
+            if id(t) in done or not t._name or isinstance(t, Constant):
+                continue
+            done.add(id(t))
+            wanted = types.type_of(t)
+            if wanted is not None and not (wanted.kind == "tensor_type" and wanted.dtype is None):
+                self.value(t, target.add())
 
     def _function_attributes(self, function: Function, target: Any, base: Any) -> None:
         required = [name for name, default in function.attrs.items() if default is None]

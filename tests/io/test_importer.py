@@ -70,11 +70,11 @@ def change(draw: Any, message: Any) -> None:
     """Change one field of a message: clear it, or set it to something odd."""
     field = draw(st.sampled_from(list(message.DESCRIPTOR.fields)))
     name = field.name
-    kinds = {
+    kinds: dict[int, list[Any]] = {
         field.TYPE_INT32: _NUMBERS, field.TYPE_INT64: _LONG, field.TYPE_UINT64: [0, 1, 2**64 - 1], field.TYPE_STRING: _TEXTS, field.TYPE_BYTES: _CONTENTS,
         field.TYPE_FLOAT: [0.0, 1.5, float("nan"), float("inf")], field.TYPE_DOUBLE: [0.0, float("nan")],
     }  # fmt: skip
-    values = [e.number for e in field.enum_type.values] if field.type == field.TYPE_ENUM else kinds.get(field.type)
+    values: list[Any] | None = [e.number for e in field.enum_type.values] if field.type == field.TYPE_ENUM else kinds.get(field.type)
     stored = getattr(message, name)
     repeated = hasattr(stored, "extend")
     what = draw(st.sampled_from(["clear", "set", "set", "repeat", "shorten", "swap"] if repeated else ["clear", "set", "set"]))
