@@ -14,6 +14,8 @@ Only the module of the command that is called gets imported, and heavy packages 
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -68,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 the command's other verdict, 2 bad usage or input, 3 a defect of this program, 130 interrupted.
     """
+    if arguments is None:  # the process is ours
+        atexit.register(gc.freeze)  # it ends: looking through all graphs once more would free nothing that the system does not
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         return _dispatch(arguments)
