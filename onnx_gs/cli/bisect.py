@@ -1,7 +1,8 @@
 """Find the smallest part of a model that still fails a check.
 
-The check is a command; ``{model}`` in it stands for the part's file, and it passes when it exits with status 0. Each part has real inputs beside it,
-in ``test_data_set_0``. An interrupted search goes on where it was when the same ``--folder`` is given again. Status 1: a failing part was found.
+The check is a command; ``{model}`` in it stands for the part's file, ``{folder}`` for the folder that holds the file; where neither stands in it, the
+file comes last. A part passes when the command exits with status 0. Each part has real inputs beside it, in ``test_data_set_0``. An interrupted
+search goes on where it was when the same ``--folder`` is given again. Status 1: a failing part was found; 2: the whole model passes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
-    parser.add_argument("--check", metavar="COMMAND", required=True, help="the command, such as 'python check.py {model}'")
+    parser.add_argument(
+        "--check", metavar="COMMAND", required=True,
+        help="the command, such as 'python check.py {model}'; without {model} or {folder} the file is added at its end",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="OUT", help="where the failing part goes (default: it stays in the folder)")
     parser.add_argument("--folder", metavar="FOLDER", default="bisect", help="where parts and the log are kept (default: bisect)")
-    parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node (halves)")
+    parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node")
     parser.add_argument("--fail-pattern", metavar="REGEX", help="the part fails when the command's output matches this, whatever its status")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the part fails when the command takes longer")
     parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs (default: random)")
@@ -31,10 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Search."""
-    from onnx_gs import save
     from onnx_gs.debug.bisect import bisect
     from onnx_gs.evaluate import feeds
 
+    if options.output:
+        models.check_output(options)
     graph = models.read(options.model, session)
     given = feeds.make(graph, given=shared.read_feeds(options.feeds, graph)) if options.feeds else None
     with session.progress("bisecting"):
@@ -43,7 +48,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     model = options.output or str(found.model)
     if options.output:
-        save(found.part, options.output)
+        models.write(found.part, options, session)
     session.put(result={"model": model, "nodes": found.nodes, "runs": found.runs, "log": f"{options.folder}/bisect.json"})
     fails = "fails" if len(found.nodes) == 1 else "fail"
     session.say(f"{counted(len(found.nodes), 'node')} still {fails}, after {counted(found.runs, 'run')}: {model}", style="bold")

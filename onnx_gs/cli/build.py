@@ -75,10 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Build the engine."""
+    from onnx_gs.io import formats
     from onnx_gs.trt.builder import build
     from onnx_gs.trt.options import BuildOptions
     from onnx_gs.trt.progress import ProgressBar
 
+    if formats.of(options.output) is not None:
+        what = f"an engine is no {formats.of(options.output)} file, as '{options.output}' says"
+        raise OnnxGsError(what, fix="give the engine's file: -o model.engine; `onnx-gs prepare` writes models")
     if options.output == "-":
         raise OnnxGsError("an engine cannot be written to standard output", fix="give a file: -o model.engine")
     model = models.checked(options.model, session)

@@ -5,14 +5,13 @@ Inputs and outputs of the model, of bodies and of functions stay. Nothing is com
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import options as shared, rewriting
 from onnx_gs.passes.cleanup import Cleanup
 
 if TYPE_CHECKING:
-    import argparse
-
     from onnx_gs.cli.report import Session
 
 
@@ -21,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser)
     shared.add_output(parser)
     shared.add_verify(parser)
-    shared.add_fields(parser, Cleanup)
+    parser.add_argument("--unused-outputs", action="store_true", default=argparse.SUPPRESS, help="also leave out optional outputs that nothing reads")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:

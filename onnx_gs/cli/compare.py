@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
+from onnx_gs.errors import GraphValueError
 
 if TYPE_CHECKING:
     import argparse
@@ -18,32 +19,39 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
-    parser.add_argument("other", metavar="OTHER", help="an engine, which TensorRT runs on a GPU, or another model (.onnx)")
-    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up)")
+    parser.add_argument("other", metavar="OTHER", help="another model, or an engine, which TensorRT runs on a GPU")
+    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="values of the inputs, by name; the others are made up")
     parser.add_argument(
         "--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
     )
     parser.add_argument(
         "--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
-    parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")
+    parser.add_argument("--seed", type=int, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
     parser.add_argument("--layerwise", action="store_true", help="compare two models tensor by tensor, and name the first that differs")
-    parser.add_argument("--evaluators", metavar="A,B", default="onnxruntime,onnxruntime", help="for --layerwise: what runs MODEL and OTHER")
+    parser.add_argument(
+        "--evaluators", metavar="A,B",
+        help="for --layerwise: what runs MODEL and OTHER, each onnxruntime (default), onnxruntime-optimized, onnxruntime-cuda, reference or tensorrt",
+    )  # fmt: skip
     parser.add_argument("--plot", metavar="FILE.svg", help="for --layerwise: draw the error along the model")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Compare."""
-    from onnx_gs.cli.run import is_model, read_arrays
+    from onnx_gs.cli.run import is_model
+    from onnx_gs.evaluate import feeds
     from onnx_gs.trt.comparison import compare
 
+    shared.no_use(options, "--layerwise", "--evaluators", "--plot")
     if options.layerwise:
         return _layerwise(options, session)
     graph = models.read(options.model, session)
     other = models.read(options.other, session) if is_model(options.other) else options.other
-    feeds = read_arrays(options.inputs) if options.inputs else None
-    found = compare(graph, other, feeds, absolute=options.absolute, relative=options.relative, seed=options.seed, device=options.device)
+    given = shared.read_feeds(options.inputs, graph)
+    with session.progress("running"), shared.inputs_made_up(graph, given):
+        fed = feeds.make(graph, options.seed, given=given)
+        found = compare(graph, other, fed, absolute=options.absolute, relative=options.relative, device=options.device)
     session.put(result=found.as_dict())
     session.table(
         "Outputs",
@@ -57,15 +65,21 @@ def run(options: argparse.Namespace, session: Session) -> int:
 def _layerwise(options: argparse.Namespace, session: Session) -> int:
     from pathlib import Path
 
-    from onnx_gs.cli.run import read_arrays
+    from onnx_gs.cli.run import is_model
     from onnx_gs.debug.layerwise import layerwise
+    from onnx_gs.evaluate import feeds
 
-    first, _, second = options.evaluators.partition(",")
+    shared.extension(options.plot, ".svg")
+    if not is_model(options.other):
+        what = f"--layerwise compares two models, and '{options.other}' has no extension of one"
+        raise GraphValueError(what, fix="leave --layerwise out for an engine")
+    first, _, second = (options.evaluators or "onnxruntime").partition(",")
     graph, other = models.read(options.model, session), models.read(options.other, session)
-    feeds = read_arrays(options.inputs) if options.inputs else None
-    with session.progress("comparing"):
+    given = shared.read_feeds(options.inputs, graph)
+    with session.progress("comparing"), shared.inputs_made_up(graph, given):
+        fed = feeds.make(graph, options.seed, given=given)
         found = layerwise(
-            graph, other, feeds=feeds, evaluators=(first, second or first), absolute=options.absolute or 0.0, relative=options.relative or 0.0
+            graph, other, feeds=fed, evaluators=(first, second or first), absolute=options.absolute or 0.0, relative=options.relative or 0.0
         )
     if options.plot:
         Path(options.plot).write_text(found.plot(), encoding="utf-8")

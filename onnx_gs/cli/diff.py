@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
-    shared.add_model(parser, "other")
+    shared.add_model(parser, "other", "the model to compare with")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest absolute difference of two float weights that counts as none")
     parser.add_argument("--constants", action="store_true", help="tell of Constant nodes as of other nodes, also where the other has an initializer")
     parser.add_argument("--html", metavar="FILE", help="also write the differences as a page")

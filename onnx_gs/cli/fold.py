@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from onnx_gs.cli.report import Session
 
-FIELDS = ("size_threshold", "max_growth", "fuse", "keep_zero_sign")
+FIELDS = ("size_threshold", "max_growth", "fuse", "keep_zero_sign", "keep_subnormals")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

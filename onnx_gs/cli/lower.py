@@ -39,7 +39,7 @@ def add_lowering(parser: argparse.ArgumentParser) -> None:
 def lowering(options: argparse.Namespace, dims: dict[str, int], values: dict[str, np.ndarray[Any, Any]]) -> LowerControlFlow:
     """Make the pass that the options ask for."""
     given: dict[str, Any] = {name: getattr(options, name) for name in FIELDS if hasattr(options, name)}
-    return LowerControlFlow(**given, bind=dims, freeze=values)
+    return LowerControlFlow(**given, bind=dims, freeze=values, bounds=shared.stated_bounds(options))
 
 
 def run(options: argparse.Namespace, session: Session) -> int:

@@ -145,7 +145,8 @@ def _module(name: str) -> ModuleType:
 def parser_of(name: str) -> Parser:
     """Give the parser of a command."""
     module = _module(name)
-    parser = Parser(prog=f"onnx-gs {name}", description=(module.__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
+    described = (module.__doc__ or "").replace("``", "").strip()
+    parser = Parser(prog=f"onnx-gs {name}", description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--quiet", action="store_true", help="print errors only")

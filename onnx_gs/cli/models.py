@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import argparse
@@ -28,16 +28,13 @@ def read(path: str, session: Session, absent: dict[str, AbsentFile] | None = Non
     """
     from onnx_gs.errors import ModelFileError
     from onnx_gs.graph import Function, Graph
-    from onnx_gs.io import files
-
-    def load(source: str | IO[bytes]) -> Graph:
-        return cast("Graph", files.load(source, graph_type=Graph, function_type=Function, absent=absent))
+    from onnx_gs.io import files, formats
 
     with session.progress("reading"):
         if path != "-":
-            return load(path)
+            return cast("Graph", formats.load(path, graph_type=Graph, function_type=Function, absent=absent))
         try:
-            return load(sys.stdin.buffer)
+            return cast("Graph", files.load(sys.stdin.buffer, graph_type=Graph, function_type=Function, absent=absent))
         except ModelFileError as error:
             if "external data" not in str(error.where):
                 raise
@@ -47,15 +44,23 @@ def read(path: str, session: Session, absent: dict[str, AbsentFile] | None = Non
 
 
 def checked(path: str, session: Session) -> str | bytes:
-    """Give a model's path, or the bytes of standard input, seen to be a model: TensorRT takes some other files for empty ones.
+    """Give a model's path, or the bytes of standard input or of what is stored as text.
+
+    What it gives was seen to be a model: TensorRT takes some other files for empty ones.
 
     Raises:
         ModelFileError: there is no such file, or it is no model.
     """
+    from onnx_gs import load, save
+    from onnx_gs.io import formats
+
     if path != "-":
-        read(path, session)
-        return path
-    from onnx_gs import load
+        graph = read(path, session)
+        if formats.of(path) in {None, formats.ONNX}:
+            return path
+        spelled = io.BytesIO()
+        save(graph, spelled)
+        return spelled.getvalue()
 
     content = sys.stdin.buffer.read()
     load(io.BytesIO(content))
@@ -63,14 +68,16 @@ def checked(path: str, session: Session) -> str | bytes:
 
 
 def check_output(options: argparse.Namespace) -> None:
-    """See that ``--output`` can be written, before the work is done.
+    """See that ``--output`` names a file that a model can be written to, before the work is done.
 
     Raises:
         ModelFileError: it cannot.
     """
+    from onnx_gs.io import formats
     from onnx_gs.io.writer import check_target
 
     if options.output != "-":
+        formats.for_writing(options.output)
         check_target(options.output)
 
 
@@ -80,12 +87,14 @@ def write(graph: ir.Graph, options: argparse.Namespace, session: Session) -> Non
     Raises:
         ModelFileError: it cannot be written.
     """
-    from onnx_gs import save
+    from onnx_gs.io import files, formats
 
     with session.progress("writing"):
-        save(graph, sys.stdout.buffer if options.output == "-" else options.output, external_data=options.external_data)
-        if options.output == "-":
-            sys.stdout.buffer.flush()
+        if options.output != "-":
+            formats.save(graph, options.output, external_data=getattr(options, "external_data", None))
+            return
+        files.save(graph, sys.stdout.buffer, external_data=options.external_data)
+        sys.stdout.buffer.flush()
 
 
 def node_count(graph: ir.Graph) -> int:

@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 import json
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import GraphValueError
+from onnx_gs.errors import EvaluationError, GraphValueError, MissingExtraError, ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy as np
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from onnx_gs.graph import Graph
 
 
-def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
-    """Add the model to read."""
-    parser.add_argument(name, metavar=name.upper(), help="the model's file; - reads standard input")
+def add_model(parser: argparse.ArgumentParser, name: str = "model", what: str = "the model's file; - reads standard input") -> None:
+    """Add a model to read."""
+    parser.add_argument(name, metavar=name.upper(), help=what)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add where the result goes and how its weights are stored."""
-    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes; - writes standard output")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes, in the form of its name; - is standard output")
     parser.add_argument(
         "--external-data",
         metavar="NAME",
@@ -37,7 +38,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the check of the result."""
     parser.add_argument("--verify", action="store_true", help="run before and after in ONNX Runtime, two sizes of every symbolic dim, and compare")
-    parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs for --verify (default: random)")
+    parser.add_argument("--feeds", metavar="FILE", help="for --verify: an .npz file with values of the model's inputs (default: random)")
 
 
 def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
@@ -59,10 +60,58 @@ def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def inputs_made_up(graph: ir.Graph, given: Mapping[str, Any]) -> Iterator[None]:
+    """Point to ``--feeds`` where a model does not run, and some of its inputs were made up.
+
+    Raises:
+        EvaluationError: the one from inside, with that advice.
+    """
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except EvaluationError as error:
+        missing = [f"'{t.name}'" for t in graph.inputs if t.name not in given]
+        if not missing:
+            raise
+        names = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+        advice = f"values of {names} were made up; give ones that the model runs on with --feeds FILE.npz"
+        raise EvaluationError(error.what, where=error.where, fix=advice) from error
+
+
+def extension(path: str | None, *wanted: str) -> None:
+    """See that a file that is no model has the extension of what will be in it, before the work is done.
+
+    Raises:
+        ModelFileError: it has another.
+    """
+    if path and path != "-" and not path.lower().endswith(wanted):
+        raise ModelFileError(f"'{path}' is not named *{wanted[0]}, which is what would be in it", fix=f"name it *{wanted[0]}")
+
+
+def no_use(options: argparse.Namespace, without: str, *names: str) -> None:
+    """See that options which mean something beside another one only are not given without it.
+
+    Args:
+        options: what was given.
+        without: the option that gives them a meaning, such as ``--layerwise``.
+        names: the options; they are None or False where they are not given.
+
+    Raises:
+        GraphValueError: one is given.
+    """
+    if getattr(options, without.removeprefix("--").replace("-", "_")):
+        return
+    for name in names:
+        if getattr(options, name.removeprefix("--").replace("-", "_")) not in (None, False, []):
+            raise GraphValueError(f"{name} means something with {without} only, which is not given", fix="give both, or neither")
+
+
 def add_pass_choice(parser: argparse.ArgumentParser) -> None:
     """Add which passes run."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--only", metavar="PASS", action="append", help="run only this pass (again for several)")
+    group.add_argument("--only", metavar="PASS", action="append", help="run only this pass, such as fold-constants (again for several)")
     group.add_argument("--skip", metavar="PASS", action="append", help="leave this pass out (again for several)")
 
 
@@ -80,6 +129,7 @@ def add_stated(parser: argparse.ArgumentParser) -> None:
     """Add what the user states about the inputs."""
     again: dict[str, Any] = {"type": pair, "action": "append", "default": []}
     parser.add_argument("--bind", metavar="DIM=N", help="the size of a symbolic dim (again for several)", **again)
+    parser.add_argument("--bound", metavar="LOOP=N", help="the most trips of the loop of this node name, where nothing in the model says", **again)
     parser.add_argument("--freeze", metavar="INPUT=VALUE", help="the value of an input, such as 3, true or [1,2]; the input goes", **again)
 
 
@@ -93,6 +143,20 @@ def bound_dims(options: argparse.Namespace) -> dict[str, int]:
     for name, text in options.bind:
         if not text.isdigit():
             raise GraphValueError(f"--bind {name}={text}: '{text}' is no size", fix="give a number of 0 or more")
+        found[name] = int(text)
+    return found
+
+
+def stated_bounds(options: argparse.Namespace) -> dict[str, int]:
+    """Give the trips that ``--bound`` states.
+
+    Raises:
+        GraphValueError: one is no count.
+    """
+    found = {}
+    for name, text in options.bound:
+        if not text.isdigit():
+            raise GraphValueError(f"--bound {name}={text}: '{text}' is no number of trips", fix="give a number of 0 or more")
         found[name] = int(text)
     return found
 
@@ -168,8 +232,9 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, names: Iterable[str]
         if convert is None:
             continue
         flag = "--" + field.name.replace("_", "-")
-        note = notes.get(field.name, "").replace("%", "%%")
-        default = f" (default: {field.default})".replace("%", "%%") if field.default is not None or "None" in note else ""
+        note = notes.get(field.name, "").replace("%", "%%").replace("None for", "none for")
+        default = f" (default: {'none' if field.default is None else field.default})".replace("%", "%%")
+        default = default if field.default is not None or "none for" in note else ""
         if convert is bool and field.default is False:
             parser.add_argument(flag, dest=field.name, action="store_true", default=argparse.SUPPRESS, help=note)
         elif convert is bool:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser)
     shared.add_output(parser)
     shared.add_verify(parser)
-    parser.add_argument("--target", metavar="NAME", help="what to prepare for, such as tensorrt-10.3 or rtx-1.7 (default: the newest in the table)")
+    parser.add_argument("--target", metavar="NAME", help="what to prepare for, such as tensorrt-10.3 or rtx-1.7 (default: as for check)")
     shared.add_fields(parser, Simplify, FIELDS)
     shared.add_pass_choice(parser)
     add_lowering(parser)

@@ -118,14 +118,17 @@ class Session:
         with Live(get_renderable=shown, console=Console(stderr=True), transient=True, refresh_per_second=8):
             yield
 
-    def report(self, report: Report) -> None:
-        """Tell what passes rewrote and declined."""
+    def put_report(self, report: Report) -> None:
+        """Add to the JSON object what passes rewrote and declined."""
         self.put(
             rewritten=[entry.as_dict() for entry in report.rewritten],
             declined=[entry.as_dict() for entry in report.declined],
             left=[entry.as_dict() for entry in report.left],
             warnings=list(report.warnings),
         )
+
+    def show_report(self, report: Report) -> None:
+        """Print what passes rewrote and declined."""
         if report.rewritten:
             self.table("Rewritten", [">times", "pass", "what"], _summary(report.rewritten), limit=ROWS)
         if report.declined:

@@ -70,17 +70,22 @@ def rewrite(
     report = Report(graph)
     with session.progress("rewriting", lambda: f"{report.current}, {len(report.rewritten):,} rewrites" if report.current else ""):
         what(graph, report)
-    session.report(report)
+    session.put_report(report)
     if wanted is not None and not wanted(report):
         session.put(result={"output": None, "before": before})
+        session.show_report(report)
         session.say("nothing written", style="bold")
         return graph, report
+    verified: list[tuple[str, str]] = []
     if original is not None:
         stated = stated or Stated()
-        verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=tolerant)
+        verified = verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=tolerant)
     models.write(graph, options, session)
     after = summary(graph)
     session.put(result={"output": options.output, "before": before, "after": after})
+    session.show_report(report)  # only now: where something is refused, the error is all there is to read
+    for line, style in verified:
+        session.say(line, style=style)
     session.say(
         f"{options.model} → {options.output}: {before['nodes']:,} → {after['nodes']:,} nodes, "
         f"{size(before['weight_bytes'])} → {size(after['weight_bytes'])} of weights",
@@ -96,15 +101,18 @@ def summary(graph: Graph) -> dict[str, int]:
     return {"nodes": models.node_count(graph), "weight_bytes": sum(stored for stored, _, _ in weights(graph))}
 
 
-def verify(before: Graph, after: Graph, session: Session, stated: Stated | None = None, *, tolerant: bool = False) -> None:
-    """Compare two models in ONNX Runtime and tell it.
+def verify(before: Graph, after: Graph, session: Session, stated: Stated | None = None, *, tolerant: bool = False) -> list[tuple[str, str]]:
+    """Compare two models in ONNX Runtime.
 
     Args:
         before: the model as it was.
         after: the model as it is.
-        session: where to tell it.
+        session: whose JSON object gets the verdict.
         stated: sizes of dims and values of inputs that both shall be run with.
         tolerant: whether float arithmetic was reordered on purpose, so that results may differ in the last digits.
+
+    Returns:
+        The lines that tell it, each with its style.
 
     Raises:
         VerificationError: they differ.
@@ -121,11 +129,12 @@ def verify(before: Graph, after: Graph, session: Session, stated: Stated | None 
     if verdict.outputs:
         raise VerificationError(str(verdict), fix="report it with the model; --only and --skip find the pass that did it")
     how = f"at most {verdict.worst:.3g} apart" if verdict.worst else "the same bit for bit"
-    session.say(f"verified: {how} in {counted(verdict.ran, 'run')}", style="green")
+    lines = [(f"verified: {how} in {counted(verdict.ran, 'run')}", "green")]
     if verdict.skipped:
-        session.say(f"  it does not run on {len(verdict.skipped)} of the inputs made up for it: {verdict.skipped[0]}", style="yellow")
+        lines.append((f"  it does not run on {len(verdict.skipped)} of the inputs made up for it: {verdict.skipped[0]}", "yellow"))
     if random:
-        session.say(f"  not compared, as they differ from run to run: {', '.join(random)}", style="yellow")
+        lines.append((f"  not compared, as they differ from run to run: {', '.join(random)}", "yellow"))
+    return lines
 
 
 def _first_that_runs(before: Graph, after: Graph, stated: Stated, bounds: dict[str, Any]) -> tuple[Verdict, list[dict[str, Any]]]:

@@ -1,4 +1,8 @@
-"""Run an engine on a GPU, or a model in ONNX Runtime, once: inputs from an .npz file or made up, outputs to an .npz file."""
+"""Run an engine on a GPU, or a model in ONNX Runtime, once: inputs from an .npz file or made up, outputs to an .npz file.
+
+What a file is told by its extension: a model's (.onnx and those that convert lists), else an engine. Inputs of a model that the .npz file does not
+have are made up.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx_gs.cli import options as shared
 from onnx_gs.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -16,11 +21,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("model", metavar="FILE", help="a model (.onnx), which ONNX Runtime runs, or an engine, which TensorRT runs")
+    parser.add_argument("model", metavar="FILE", help="a model, which ONNX Runtime runs, or an engine, which TensorRT runs")
     parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go")
-    parser.add_argument("--seed", type=int, default=0, help="another seed makes up other inputs (default: 0)")
-    parser.add_argument("--device", type=int, default=0, help="the GPU (default: 0)")
+    parser.add_argument("--seed", type=int, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
     parser.add_argument("--debug-sync", action="store_true", help="wait after every layer, so that an error is reported where it happens")
 
 
@@ -28,9 +33,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     """Run the model or engine."""
     import numpy as np
 
-    feeds = read_arrays(options.inputs) if options.inputs else None
+    shared.extension(options.output, ".npz")
     started = time.perf_counter()
-    outputs, by = _run(options, feeds, session)
+    outputs, by = _run(options, session)
     seconds = time.perf_counter() - started
     if options.output:
         with Path(options.output).open("wb") as file:
@@ -47,24 +52,32 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace, feeds: dict[str, Any] | None, session: Session) -> tuple[dict[str, Any], str]:
+def _run(options: argparse.Namespace, session: Session) -> tuple[dict[str, Any], str]:
     if is_model(options.model):
         from onnx_gs.cli import models
-        from onnx_gs.evaluate import feeds as made_up, onnxruntime
+        from onnx_gs.evaluate import feeds, onnxruntime
 
         graph = models.read(options.model, session)
-        return onnxruntime.run(graph, feeds if feeds is not None else made_up.make(graph, options.seed)), "ONNX Runtime"
+        given = shared.read_feeds(options.inputs, graph)
+        with shared.inputs_made_up(graph, given):
+            return onnxruntime.run(graph, feeds.make(graph, options.seed, given=given)), "ONNX Runtime"
+    if not Path(options.model).is_file():
+        raise ModelFileError("there is no such file", where=f"file '{options.model}'")
+    if not options.inputs:
+        what = f"'{options.model}' is taken for an engine, as it has no extension of a model; an engine needs inputs"
+        raise ModelFileError(what, fix="give --inputs FILE.npz, or a model such as model.onnx")
+    arrays = read_arrays(options.inputs)
     from onnx_gs.trt.runner import Runner
 
-    if feeds is None:
-        raise ModelFileError("an engine needs inputs", fix="give --inputs FILE.npz")
     with Runner(options.model, device=options.device, debug_sync=options.debug_sync) as runner:
-        return runner(feeds), "TensorRT"
+        return runner(arrays), "TensorRT"
 
 
 def is_model(path: str) -> bool:
     """Say whether a file is taken as an ONNX model, by its name."""
-    return path == "-" or path.endswith((".onnx", ".onnxtxt", ".pb"))
+    from onnx_gs.io import formats
+
+    return path == "-" or formats.of(path) is not None
 
 
 def read_arrays(path: str) -> dict[str, Any]:

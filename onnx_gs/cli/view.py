@@ -40,6 +40,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise GraphValueError("there is nowhere to put the page", fix="give -o page.html")
     from onnx_gs.viewer.page import page
 
+    shared.extension(options.output, ".html", ".htm")
     graph = models.read(options.model, session)
     other = models.read(options.other, session) if options.other else None
     titles = (Path(options.model).name, Path(options.other).name if options.other else "")

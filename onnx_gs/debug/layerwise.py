@@ -136,7 +136,7 @@ def layerwise(
     relative: float = 0.0,
     batch: int = 200,
 ) -> Comparison:
-    """Compare every tensor of the main graph in two runs.
+    """Compare every tensor of the main graph in two runs; tensors in bodies and functions are not looked at.
 
     Args:
         graph: the first model; its order is the order of the result.

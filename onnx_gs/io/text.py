@@ -48,8 +48,19 @@ def parse(
     try:
         model = onnx.parser.parse_model(text)
     except onnx.parser.ParseError as error:
-        raise GraphError(f"ONNX text does not parse: {' '.join(str(error).split())[:400]}", fix="see onnx/docs/Syntax.md") from error
+        raise GraphError(f"ONNX text does not parse: {_reason(error)}", fix="see onnx/docs/Syntax.md") from error
     return import_model(model, graph_type=graph_type, function_type=function_type, owned=True)
+
+
+def _reason(error: Exception) -> str:
+    """Spell what the parser says, which comes as bytes with a fixed form."""
+    said = error.args[0] if error.args else ""
+    said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    match = re.match(r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\s*Error context:(.*?)\n(.*)", said, re.DOTALL)
+    if match is None:
+        return " ".join(said.split())[:400]
+    line, column, context, reason = match.groups()
+    return f"line {line}, column {column}: {' '.join(reason.split())[:300]} (near '{' '.join(context.split())[:80]}')"
 
 
 def show(graph: Graph, *, do_type_check: bool = False) -> str:
@@ -72,10 +83,15 @@ def show(graph: Graph, *, do_type_check: bool = False) -> str:
            y = Neg (x)
         }
     """
-    return _printed(export_onnx(graph, do_type_check))
+    return printed(export_onnx(graph, do_type_check))
 
 
-def _printed(message: Any) -> str:
+def printed(message: Any) -> str:
+    """Give a message of ONNX as text.
+
+    Raises:
+        GraphError: the installed ``onnx`` cannot print it.
+    """
     try:
         return str(onnx.printer.to_text(message))
     except (RuntimeError, ValueError, TypeError) as error:

@@ -335,6 +335,17 @@ def _data_path(target: str, name: str) -> str:
     return path
 
 
+def write_bytes(content: bytes, path: str) -> None:
+    """Write a file that appears whole or not at all.
+
+    Raises:
+        ModelFileError: it cannot be written.
+    """
+    with _replacing(path) as descriptor:
+        regions.write_all(descriptor, content)
+        os.fsync(descriptor)
+
+
 def check_target(path: str) -> None:
     """See that a file can stand at a path, before work is done for it.
 

@@ -108,3 +108,109 @@ def test_diff_tells_of_constants_that_are_stored_otherwise_in_one_line(model: st
     assert "1 constant is a Constant node" in capsys.readouterr().out
     assert main(["diff", model, str(tmp_path / "nodes.onnx"), "--constants"]) == 1
     assert "+ node: graph 'g' > node #0 (Constant)" in capsys.readouterr().out
+
+
+def test_every_command_writes_the_form_that_the_name_asks_for(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {
+        "convert": [], "cleanup": [], "fold": [], "lower": [], "prepare": [], "extract": ["--outputs", "d"], "bind": ["--bind", "N=2"],
+    }  # fmt: skip
+    for command, more in commands.items():
+        out = tmp_path / f"{command}.json"
+        assert main([command, model, "-o", str(out), "--quiet", *more]) == 0
+        assert json.loads(out.read_text())["graph"]["node"]
+        assert main([command, model, "-o", str(tmp_path / "out.engine"), *more]) == 2
+        err = capsys.readouterr().err
+        assert "a model is not written as '.engine'" in err
+        assert ".textproto" in err
+    assert main(["build", model, "-o", str(tmp_path / "engine.onnx")]) == 2
+    assert "an engine is no ONNX file" in capsys.readouterr().err
+    assert main(["view", model, "-o", str(tmp_path / "page.svg")]) == 2
+    assert "*.html" in capsys.readouterr().err
+    assert main(["run", model, "-o", str(tmp_path / "out.json")]) == 2
+    assert "*.npz" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.engine")) + list(tmp_path.glob("page*")) + list(tmp_path.glob("out.*"))
+
+
+def test_models_are_read_by_their_extension(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("m.textproto", "m.json", "m.onnxtxt"):
+        assert main(["convert", model, "-o", str(tmp_path / name), "--quiet"]) == 0
+        assert main(["diff", model, str(tmp_path / name)]) == 0
+        assert main(["compare", model, str(tmp_path / name)]) == 0
+        assert main(["run", str(tmp_path / name)]) == 0
+    capsys.readouterr()
+
+
+PICKY = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[2, 3] x, int64[1] s) => (float[K] y) { a = Neg(x)  y = Reshape(a, s) }"""
+
+
+def test_made_up_inputs_that_do_not_fit_point_to_feeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(tmp_path / "picky.onnx"), str(tmp_path / "out.onnx")
+    onnx.save(onnx.parser.parse_model(PICKY), path)
+    record = str(tmp_path / "rec")
+    commands = (
+        ["run", path], ["compare", path, path], ["compare", path, path, "--layerwise"], ["extract", path, "--outputs", "y", "-o", out, "--record", record],
+    )  # fmt: skip
+    for arguments in commands:
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "values of 'x', 's' were made up; give ones that the model runs on with --feeds FILE.npz" in said.err
+    assert not (tmp_path / "out.onnx").exists()  # nothing is written where the status is 2
+    np.savez(tmp_path / "feeds.npz", s=np.array([6]))  # the others are made up
+    for arguments in commands:
+        assert main([*arguments, "--feeds", str(tmp_path / "feeds.npz")]) == 0
+    capsys.readouterr()
+    np.savez(tmp_path / "feeds.npz", z=np.array([6]))
+    for arguments in commands:
+        assert main([*arguments, "--feeds", str(tmp_path / "feeds.npz")]) == 2
+        assert "'z', which is no input" in capsys.readouterr().err
+
+
+def test_options_that_would_be_ignored_are_refused(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "x.onnx")
+    for arguments, what in (
+        (["extract", model, "--outputs", "d", "-o", out, "--trip", "2"], "--trip means something with --record only"),
+        (["extract", model, "--outputs", "d", "-o", out, "--feeds", "f.npz"], "--feeds means something with --record only"),
+        (["extract", model, "--outputs", "d", "-o", out, "--hops", "2"], "--hops means something with --around only"),
+        (["extract", model, "--op", "Add", "--around", "d", "-o", out], "give one of them"),
+        (["compare", model, model, "--plot", "e.svg"], "--plot means something with --layerwise only"),
+        (["compare", model, model, "--evaluators", "reference"], "--evaluators means something with --layerwise only"),
+        (["compare", model, "m.engine", "--layerwise"], "has no extension of one"),
+    ):
+        assert main(arguments) == 2
+        assert what in capsys.readouterr().err
+
+
+def test_extract_by_operator_says_where_else_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[2] x, bool c) => (float[2] y) {
+      [pick] y = If(c) <then_branch = t () => (float[2] m) { [deep] m = Neg(x) }, else_branch = e () => (float[2] n) { n = Abs(x) }>
+    }"""
+    path, out = str(tmp_path / "m.onnx"), str(tmp_path / "x.onnx")
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert main(["extract", path, "--op", "Neg", "-o", out]) == 2
+    assert "by --nodes: node 'pick' (If) > then_branch > node 'deep' (Neg)" in capsys.readouterr().err
+    assert main(["extract", path, "--op", "if", "-o", out]) == 2
+    assert "did you mean If?" in capsys.readouterr().err
+    assert main(["extract", path, "--op", "Softmax", "-o", out]) == 2
+    assert "`onnx-gs inspect` lists the operators" in capsys.readouterr().err
+
+
+def test_bisect_adds_the_model_where_the_command_has_no_place_for_it(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "check.py"
+    script.write_text("import sys, onnx\nsys.exit(any(n.op_type == 'Floor' for n in onnx.load(sys.argv[1]).graph.node))\n")
+    assert main(["bisect", model, "--check", f"{sys.executable} {script}", "--folder", str(tmp_path / "work"), "--json"]) == 1
+    assert "Floor" in told(capsys)["result"]["nodes"][0]
+    assert main(["bisect", "--help"]) == 0
+    assert "without {model} or {folder} the file is added at its end" in " ".join(capsys.readouterr().out.split())
+
+
+def test_run_of_what_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.txt", "a.onnx", "a.engine", "missing.engine"):
+        if "missing" not in name:
+            (tmp_path / name).write_text("hello\n")
+        assert main(["run", str(tmp_path / name)]) == 2
+        err = capsys.readouterr().err
+        wanted = {"a.txt": "read as ONNX text", "a.onnx": "no ONNX model", "a.engine": "is taken for an engine", "missing.engine": "no such file"}
+        assert wanted[name] in err

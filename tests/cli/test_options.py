@@ -71,7 +71,7 @@ def test_help_tells_bytes_from_counts_and_every_default_that_means_something():
     parser = argparse.ArgumentParser()
     options.add_fields(parser, Bounds)
     text = " ".join(parser.format_help().split())
-    assert "--max-size SIZE the most bytes; None for no limit (default: None)" in text
+    assert "--max-size SIZE the most bytes; none for no limit (default: none)" in text
     assert "--max-nodes N the most nodes (default: 5)" in text
 
 
@@ -98,3 +98,34 @@ def test_pairs():
     for text in ("batch", "=4"):
         with pytest.raises(argparse.ArgumentTypeError):
             options.pair(text)
+
+
+#: Fields of passes that are no options of their own, and why.
+ELSEWHERE = {
+    "Simplify": {"verify": "--verify", "only": "--only", "skip": "--skip"},
+    "LowerControlFlow": {"verify": "--verify", "bind": "--bind", "freeze": "--freeze", "bounds": "--bound"},
+}
+
+
+@pytest.mark.parametrize(("command", "kinds"), [("fold", ["Simplify"]), ("lower", ["LowerControlFlow"]), ("prepare", ["Simplify", "LowerControlFlow"])])
+def test_every_field_of_the_passes_behind_a_command_is_an_option(command, kinds):
+    import dataclasses
+
+    from onnx_gs.cli.main import parser_of
+    from onnx_gs.passes.lower_control_flow import LowerControlFlow
+    from onnx_gs.passes.simplify import Simplify
+
+    given = {flag for action in parser_of(command)._actions for flag in action.option_strings}
+    for kind in (Simplify, LowerControlFlow):
+        for field in dataclasses.fields(kind) if kind.__name__ in kinds else ():
+            flag = ELSEWHERE[kind.__name__].get(field.name, "--" + field.name.replace("_", "-"))
+            assert flag in given, f"{command} has no {flag} for {kind.__name__}.{field.name}"
+
+
+def test_every_option_has_help_and_no_markup():
+    from onnx_gs.cli.main import COMMANDS, parser_of
+
+    for command in COMMANDS:
+        parser = parser_of(command)
+        assert "``" not in parser.format_help()
+        assert [action.option_strings for action in parser._actions if not action.help] == []

@@ -273,3 +273,27 @@ def test_unknown_target(tmp_path, capsys):
     assert main(["prepare", str(DEMO), "-o", str(tmp_path / "out.onnx"), "--target", "abacus-3"]) == 2
     assert "abacus-3" in capsys.readouterr().err
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_refusal_is_the_only_thing_to_read(tmp_path, capsys, monkeypatch):
+    from onnx_gs.passes.cleanup import Cleanup
+
+    x, y = gs.Variable("x", np.float32, (2, 3)), gs.Variable("y", np.float32, None)
+    path = tmp_path / "unknown.onnx"
+    idle = gs.Node("Neg", inputs=[x], outputs=[gs.Variable("idle")])
+    gs.save(gs.Graph([gs.Node("Reshape", inputs=[x, gs.Constant("s", np.array([5]))], outputs=[y]), idle], [x], [y], opset=18), path)
+    assert main(["cleanup", str(path), "-o", str(path), "--verify"]) == 2
+    assert capsys.readouterr().out == ""
+    assert main(["fold", str(DEMO), "-o", str(tmp_path / "out.onnx"), "--external-data", "../w.bin"]) == 2
+    assert capsys.readouterr().out == ""
+
+    def wrong(self, graph, report):
+        relu = next(node for node in graph.nodes if node.op == "Relu")
+        relu.op = "Abs"
+        report.rewrote(graph, relu)
+
+    monkeypatch.setattr(Cleanup, "run", wrong)
+    assert main(["cleanup", str(DEMO), "-o", str(tmp_path / "out.onnx"), "--verify"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("onnx-gs cleanup: error: output 'scores' differs")

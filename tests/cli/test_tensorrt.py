@@ -113,7 +113,7 @@ def test_a_file_that_is_no_model_is_not_taken_for_an_empty_one(files, capsys):
     pytest.importorskip("tensorrt_rtx")
     (files / "notes.txt").write_text("hello world\n")
     for arguments in (["describe", "notes.txt"], ["build", "notes.txt", "-o", "m.engine"]):
-        assert "no ONNX model" in said(capsys, *arguments, status=2).err
+        assert "it is no ONNX model" in said(capsys, *arguments, status=2).err
 
 
 def test_run_and_compare_models(files, capsys):

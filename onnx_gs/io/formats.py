@@ -1,0 +1,143 @@
+"""The forms that a model's file can have, told by its extension: ONNX, ONNX text, protobuf text, JSON."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import onnx
+import onnx.parser
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
+
+from onnx_gs.errors import GraphError, ModelFileError
+from onnx_gs.io import files, text, writer
+from onnx_gs.io.exporter import export_onnx
+from onnx_gs.io.importer import import_model
+from onnx_gs.ir.function import Function
+from onnx_gs.ir.graph import Graph
+from onnx_gs.ir.isomorphism import difference
+
+if TYPE_CHECKING:
+    from onnx_gs.io.regions import AbsentFile
+
+G = TypeVar("G", bound=Graph)
+
+ONNX, ONNX_TEXT, PROTO_TEXT, JSON = "ONNX", "ONNX text", "protobuf text", "JSON"
+#: By extension, as ``onnx.save_model`` takes them, and ``.txt``.
+FORMATS = {
+    ".onnx": ONNX, ".pb": ONNX, ".onnxtxt": ONNX_TEXT, ".onnxtext": ONNX_TEXT, ".txt": ONNX_TEXT, ".textproto": PROTO_TEXT, ".prototxt": PROTO_TEXT,
+    ".pbtxt": PROTO_TEXT, ".txtpb": PROTO_TEXT, ".json": JSON, ".onnxjson": JSON,
+}  # fmt: skip
+
+
+def of(path: str) -> str | None:
+    """Give the format that a file's name asks for; None where it says nothing or something else.
+
+    Example:
+        >>> of("model.onnx"), of("model.JSON"), of("model.engine"), of("model")
+        ('ONNX', 'JSON', None, None)
+    """
+    return FORMATS.get(os.path.splitext(path)[1].lower())
+
+
+def for_writing(path: str) -> str:
+    """Give the format in which a model is written to a file: ONNX where the name has no extension.
+
+    Raises:
+        ModelFileError: the extension is that of no format.
+    """
+    found = of(path)
+    extension = os.path.splitext(path)[1]
+    if found is None and extension:
+        raise ModelFileError(f"a model is not written as '{extension}'", where=f"file '{path}'", fix=f"name it {listed()}")
+    return found or ONNX
+
+
+def listed() -> str:
+    """Spell the extensions and what they stand for."""
+    by_format: dict[str, list[str]] = {}
+    for extension, name in FORMATS.items():
+        by_format.setdefault(name, []).append(extension)
+    return "; ".join(f"{', '.join(extensions)} ({name})" for name, extensions in by_format.items())
+
+
+def load(path: str, *, graph_type: type[Any] = Graph, function_type: type[Any] = Function, absent: dict[str, AbsentFile] | None = None) -> Any:
+    """Open a model in any of the formats; what has another name is taken as ONNX.
+
+    Args:
+        path: the file.
+        graph_type: the class to build.
+        function_type: the class of the local functions.
+        absent: where data files that are missing are put instead of raising.
+
+    Raises:
+        ModelFileError: the file cannot be read, or is not what its name says.
+        OnnxGsError: the model breaks a rule of ONNX.
+    """
+    wanted = of(path)
+    if wanted in {None, ONNX}:
+        return files.load(path, graph_type=graph_type, function_type=function_type, absent=absent)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else "it is no UTF-8 text"
+        raise ModelFileError(f"file cannot be read as {wanted}: {why}", where=f"file '{path}'") from error
+    if wanted == ONNX_TEXT:
+        try:
+            return text.parse(content, graph_type=graph_type, function_type=function_type)
+        except GraphError as error:
+            if not isinstance(error.__cause__, onnx.parser.ParseError):
+                raise
+            fix = "it is read as ONNX text, as its extension says; it is no ONNX model, or belongs under another name"
+            raise ModelFileError(error.what, where=f"file '{path}'", fix=fix) from error
+    model = onnx.ModelProto()
+    try:
+        if wanted == JSON:
+            json_format.Parse(content, model)
+        else:
+            text_format.Parse(content, model)
+    except (json_format.ParseError, text_format.ParseError, DecodeError, ValueError) as error:
+        what = f"{wanted} does not parse: {' '.join(str(error).split())[:300]}"
+        fix = f"it is read as {wanted}, as its extension says; it is no ONNX model, or belongs under another name"
+        raise ModelFileError(what, where=f"file '{path}'", fix=fix) from error
+    return import_model(
+        model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(path), owned=True, absent=absent
+    )  # fmt: skip
+
+
+def save(graph: Graph, path: str, *, external_data: str | None = None) -> None:
+    """Write a model in the format that the file's name asks for.
+
+    Args:
+        graph: the graph.
+        path: the file.
+        external_data: as in ``files.save``; only ONNX can have it.
+
+    Raises:
+        ModelFileError: there is no such format, the file cannot be written, or the format cannot hold the model.
+        OnnxGsError: the graph cannot be exported.
+    """
+    wanted = for_writing(path)
+    if wanted == ONNX:
+        files.save(graph, path, external_data=external_data)
+        return
+    if external_data is not None:
+        raise ModelFileError(f"{wanted} has no external data", where=f"file '{path}'", fix="write .onnx, or leave external data out")
+    writer.check_target(path)
+    writer.write_bytes(_spelled(graph, wanted).encode(), path)
+
+
+def _spelled(graph: Graph, wanted: str) -> str:
+    model = export_onnx(graph)
+    if wanted == ONNX_TEXT:
+        shown = text.printed(model)
+        lost = difference(import_model(model, owned=True), text.parse(shown))
+        if lost is not None:
+            raise ModelFileError(f"ONNX text cannot hold this model: {lost}", fix="write .textproto or .json, which hold all of it")
+        return shown
+    try:
+        return str(json_format.MessageToJson(model, preserving_proto_field_name=True) if wanted == JSON else text_format.MessageToString(model))
+    except (json_format.Error, UnicodeDecodeError, ValueError) as error:
+        raise ModelFileError(f"the model cannot be written as {wanted}: {error}") from error
