@@ -125,6 +125,20 @@ def copy_function(function: F, tensor_map: Mapping[str, Tensor] | None = None) -
     return new
 
 
+def copy_model(graph: G, tensor_map: Mapping[str, Tensor] | None = None) -> G:
+    """Copy a graph with its bodies and the model's functions: what is done to the copy leaves the original alone."""
+    new = copy_graph(graph, tensor_map)
+    if not new._functions:
+        return new
+    functions = new._functions
+    functions[:] = [copy_function(f) for f in functions]
+    for function in functions:
+        function._functions = functions
+        for body in function.subgraphs(recursive=True):
+            body._functions = functions
+    return new
+
+
 def deepcopy_graph(graph: G) -> G:
     """Copy a graph so that nothing that can be changed is shared: functions, arrays and attribute values included."""
     new = copy_graph(graph)

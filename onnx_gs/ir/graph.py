@@ -290,16 +290,16 @@ class Graph:
     # -- copies -----------------------------------------------------------------------------------
 
     def copy(self: G, tensor_map: Mapping[str, Tensor] | None = None) -> G:
-        """Give a graph with nodes, tensors and bodies of its own; values, lazy or not, are shared.
+        """Give a graph with nodes, tensors, bodies and functions of its own; values, lazy or not, are shared.
 
         Args:
             tensor_map: outer tensors by name, for copying a body: what the body captures is taken from here.
         """
-        from onnx_gs.ir.copying import copy_graph
+        from onnx_gs.ir.copying import copy_model
         from onnx_gs.ir.faults import explained
 
         with collector_paused(), explained(self):
-            return copy_graph(self, tensor_map)
+            return copy_model(self, tensor_map)
 
     def __copy__(self: G) -> G:
         """Give ``copy()``."""

@@ -196,11 +196,13 @@ class Node:
         """
         new = self._twin()
         if new._attrs:
+            from onnx_gs.ir.copying import copy_graph  # a body on its own would also get functions of its own
+
             for name, value in new._attrs.items():
                 if is_graph(value):
-                    new._attrs[name] = value.copy(tensor_map)
+                    new._attrs[name] = copy_graph(value, tensor_map)
                 elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
-                    new._attrs[name] = [v.copy(tensor_map) if is_graph(v) else v for v in value]
+                    new._attrs[name] = [copy_graph(v, tensor_map) if is_graph(v) else v for v in value]
         if inputs is not None:
             new._inputs.extend(inputs)
         if outputs is not None:

@@ -87,6 +87,7 @@ class MakeDynamic(Pass):
         graph.nodes = changed.nodes
         graph.inputs, graph.outputs = changed.inputs, changed.outputs
         graph._record = changed._record
+        graph.functions = changed.functions
         for node, what in done:
             report.rewritten.append(Entry(self.name, node.name or node.op, node.op, f"graph '{graph.name}' > node '{node.name}' ({node.op})", what))
         where = f"graph '{graph.name}' > input '{self.input}'"
