@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
+from onnx_gs.errors import GraphValueError
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +36,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.trt.options import parse_dims
     from onnx_gs.trt.readiness import check
 
+    if options.static and (options.shapes or options.dims):
+        raise GraphValueError("--shapes and --dims are for the builder, which --static does not ask", fix="leave them out, or leave --static out")
     graph = models.read(options.model, session)
     settings = {}
     if options.shapes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from onnx_gs.cli.report import Session
+    from onnx_gs.graph import Graph
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)"
     )
-    parser.add_argument("--seed", type=int, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--seed", type=shared.seed, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
     parser.add_argument("--layerwise", action="store_true", help="compare two models tensor by tensor, and name the first that differs")
     parser.add_argument(
@@ -46,8 +47,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     shared.no_use(options, "--layerwise", "--evaluators", "--plot")
     if options.layerwise:
         return _layerwise(options, session)
-    graph = models.read(options.model, session)
-    other = models.read(options.other, session) if is_model(options.other) else options.other
+    graph: Graph
+    other: Graph | str
+    graph, other = models.read_two(options, session) if is_model(options.other) else (models.read(options.model, session), options.other)
     given = shared.read_feeds(options.inputs, graph)
     with session.progress("running"), shared.inputs_made_up(graph, given):
         fed = feeds.make(graph, options.seed, given=given)
@@ -74,7 +76,7 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
         what = f"--layerwise compares two models, and '{options.other}' has no extension of one"
         raise GraphValueError(what, fix="leave --layerwise out for an engine")
     first, _, second = (options.evaluators or "onnxruntime").partition(",")
-    graph, other = models.read(options.model, session), models.read(options.other, session)
+    graph, other = models.read_two(options, session)
     given = shared.read_feeds(options.inputs, graph)
     with session.progress("comparing"), shared.inputs_made_up(graph, given):
         fed = feeds.make(graph, options.seed, given=given)

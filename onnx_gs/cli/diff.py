@@ -29,7 +29,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     """Compare the models."""
     from onnx_gs.debug.diff import diff
 
-    before, after = models.read(options.model, session), models.read(options.other, session)
+    before, after = models.read_two(options, session)
     with session.progress("comparing"):
         found = diff(before, after, tolerance=options.tolerance, constants=options.constants)
     session.put(other=options.other, result=found.as_dict())

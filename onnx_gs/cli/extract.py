@@ -50,6 +50,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.op and not any(node.op == options.op for node in graph.nodes):
         raise GraphValueError(f"the main graph has no '{options.op}' node", fix=_other_ops(graph, options.op))
     hops = 1 if options.hops is None else options.hops
+    if hops < 0:
+        raise GraphValueError(f"--hops {hops} is less than 0", fix="give 0 for the node itself, 1 for its neighbors too, and so on")
     part = isolate(graph, options.inputs, options.outputs, nodes=options.nodes, op=options.op, around=options.around, hops=hops)
     recorded = _recorded(graph, part, options, session) if options.record else None
     models.write(part, options, session)

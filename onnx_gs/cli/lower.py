@@ -36,10 +36,10 @@ def add_lowering(parser: argparse.ArgumentParser) -> None:
     shared.add_stated(parser)
 
 
-def lowering(options: argparse.Namespace, dims: dict[str, int], values: dict[str, np.ndarray[Any, Any]]) -> LowerControlFlow:
+def lowering(options: argparse.Namespace, graph: Graph, dims: dict[str, int], values: dict[str, np.ndarray[Any, Any]]) -> LowerControlFlow:
     """Make the pass that the options ask for."""
     given: dict[str, Any] = {name: getattr(options, name) for name in FIELDS if hasattr(options, name)}
-    return LowerControlFlow(**given, bind=dims, freeze=values, bounds=shared.stated_bounds(options))
+    return LowerControlFlow(**given, bind=dims, freeze=values, bounds=shared.stated_bounds(options, graph))
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     def lower(graph: Graph, report: Report) -> None:
         values.update(shared.frozen_values(options, graph))
-        lowering(options, dims, values).apply(graph, report)
+        lowering(options, graph, dims, values).apply(graph, report)
 
     rewriting.rewrite(options, session, lower, rewriting.Stated(dims, values), tolerant=getattr(options, "reorder", False))
     return 0

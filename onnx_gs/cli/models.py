@@ -43,6 +43,20 @@ def read(path: str, session: Session, absent: dict[str, AbsentFile] | None = Non
             ) from error
 
 
+def read_two(options: argparse.Namespace, session: Session) -> tuple[Graph, Graph]:
+    """Load ``model`` and ``other``.
+
+    Raises:
+        GraphValueError: both are standard input.
+        ModelFileError: there is no such file, or it is no model.
+    """
+    from onnx_gs.errors import GraphValueError
+
+    if options.model == options.other == "-":
+        raise GraphValueError("standard input holds one model, and both are '-'", fix="give the path of one of them")
+    return read(options.model, session), read(options.other, session)
+
+
 def checked(path: str, session: Session) -> str | bytes:
     """Give a model's path, or the bytes of standard input or of what is stored as text.
 

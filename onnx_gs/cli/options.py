@@ -147,16 +147,22 @@ def bound_dims(options: argparse.Namespace) -> dict[str, int]:
     return found
 
 
-def stated_bounds(options: argparse.Namespace) -> dict[str, int]:
+def stated_bounds(options: argparse.Namespace, graph: ir.Graph) -> dict[str, int]:
     """Give the trips that ``--bound`` states.
 
     Raises:
-        GraphValueError: one is no count.
+        GraphValueError: one is no count, or there is no such loop.
     """
-    found = {}
+    from onnx_gs.ir import walk
+
+    found: dict[str, int] = {}
+    loops = {node.name for _, node in walk.nodes(graph, op="Loop", functions=True)} if options.bound else set()
     for name, text in options.bound:
         if not text.isdigit():
             raise GraphValueError(f"--bound {name}={text}: '{text}' is no number of trips", fix="give a number of 0 or more")
+        if name not in loops:
+            listed = ", ".join(f"'{loop}'" for loop in sorted(loops)) or "there are none"
+            raise GraphValueError(f"--bound {name}: no Loop node has that name", fix=f"the loops: {listed}")
         found[name] = int(text)
     return found
 
@@ -186,7 +192,7 @@ def frozen_values(options: argparse.Namespace, graph: Graph) -> dict[str, np.nda
 
 
 def count(text: str) -> int | None:
-    """Read a number of bytes or nodes: ``4096``, ``64k``, ``16M``, ``2G``, or ``none`` for no limit.
+    """Read a number of bytes or nodes without which there is no limit: ``4096``, ``64k``, ``16M``, ``2G``, or ``none``.
 
     Raises:
         ArgumentTypeError: it is none of these.
@@ -195,12 +201,30 @@ def count(text: str) -> int | None:
         >>> count("64k"), count("none")
         (64000, None)
     """
-    if text.lower() == "none":
-        return None
+    return None if text.lower() == "none" else number(text)
+
+
+def number(text: str) -> int:
+    """Read a number of bytes or nodes: ``4096``, ``64k``, ``16M``, ``2G``.
+
+    Raises:
+        ArgumentTypeError: it is none of these.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:[bB])?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size; give a number such as 4096, 64k, 16M, or none")
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; give a number such as 4096, 64k or 16M")
     return int(float(match[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[match[2].lower()])
+
+
+def seed(text: str) -> int:
+    """Read a seed.
+
+    Raises:
+        ArgumentTypeError: it is no number of at least 0.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 0")
+    return int(text)
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -241,7 +265,7 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, names: Iterable[str]
             parser.add_argument(flag, dest=field.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=note)
         else:
             size = {"size", "growth", "bytes"} & set(field.name.split("_"))
-            metavar = field.name.upper() if convert is not count else "SIZE" if size else "N"
+            metavar = field.name.upper() if convert not in {count, number} else "SIZE" if size else "N"
             parser.add_argument(flag, dest=field.name, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=note + default)
 
 
@@ -272,5 +296,5 @@ def _reader(annotation: Any) -> Callable[[str], Any] | type | None:
     The annotation is looked at as text, since names in it may be there for type checkers only.
     """
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    readers: dict[str, Callable[[str], Any] | type] = {"bool": bool, "int": count, "float": float, "str": str}
-    return str if text.startswith("Literal[") else readers.get(text.removesuffix(" | None"))
+    readers: dict[str, Callable[[str], Any] | type] = {"bool": bool, "int": number, "int | None": count, "float": float, "str": str}
+    return str if text.startswith("Literal[") else readers.get(text, readers.get(text.removesuffix(" | None")))

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     def prepare(graph: Graph, report: Report) -> None:
         values.update(shared.frozen_values(options, graph))
-        Prepare(options.target, simplification(options), lowering(options, dims, values)).apply(graph, report)
+        Prepare(options.target, simplification(options), lowering(options, graph, dims, values)).apply(graph, report)
 
     tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
     _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model, which ONNX Runtime runs, or an engine, which TensorRT runs")
     parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go")
-    parser.add_argument("--seed", type=int, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
+    parser.add_argument("--seed", type=shared.seed, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
     parser.add_argument("--debug-sync", action="store_true", help="wait after every layer, so that an error is reported where it happens")
 
@@ -91,8 +91,10 @@ def read_arrays(path: str) -> dict[str, Any]:
     import numpy as np
 
     try:
+        if not zipfile.is_zipfile(path):  # numpy reads other files too, and says of the rest that they are pickled
+            raise ValueError("there is no such file" if not Path(path).exists() else "it is another kind of file")
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, zipfile.BadZipFile) as wrong:
-        why = "there is no such file" if isinstance(wrong, FileNotFoundError) else str(wrong).partition(". ")[0]
+        why = str(wrong).partition(". ")[0].partition(" when allow_pickle")[0]
         raise ModelFileError(f"'{path}' is no .npz file of arrays: {why}", fix="write it with numpy.savez(file, input_name=array, …)") from wrong

@@ -41,8 +41,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.viewer.page import page
 
     shared.extension(options.output, ".html", ".htm")
-    graph = models.read(options.model, session)
-    other = models.read(options.other, session) if options.other else None
+    graph, other = models.read_two(options, session) if options.other else (models.read(options.model, session), None)
     titles = (Path(options.model).name, Path(options.other).name if options.other else "")
     with session.progress("drawing"):
         findings = (_findings(graph, options), _findings(other, options))

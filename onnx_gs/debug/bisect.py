@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from onnx_gs.debug.capture import capture, record_part, save_test_data
 from onnx_gs.debug.isolate import isolate
 from onnx_gs.debug.selection import Index
+from onnx_gs.debug.weights import Weights
 from onnx_gs.errors import EvaluationError, GraphError, GraphValueError, MissingExtraError, OnnxGsError
 from onnx_gs.evaluate import feeds as feeds_of
 from onnx_gs.io import files
 from onnx_gs.ir import order, walk
 from onnx_gs.ir.edit import rename_apart
+from onnx_gs.ir.node import is_graph
+from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.inline_functions import InlineFunctions
 
 if TYPE_CHECKING:
@@ -73,6 +78,22 @@ class Command:
     fail_pattern: str | None = None
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        """See that there is a command, and that the pattern is one.
+
+        Raises:
+            GraphValueError: it is not so.
+        """
+        try:
+            words = shlex.split(self.template)
+            re.compile(self.fail_pattern or "")
+        except ValueError as error:
+            raise GraphValueError(f"the check '{self.template}' cannot be split into words: {error}", fix="close its quotes") from error
+        except re.error as error:
+            raise GraphValueError(f"'{self.fail_pattern}' is no regular expression: {error}", fix="escape what shall stand for itself") from error
+        if not words:
+            raise GraphValueError("the check is empty", fix="give a command, such as 'python check.py {model}'")
+
     def __call__(self, case: Case) -> bool:
         """Run the command on a part."""
         words = [w.replace("{model}", str(case.model)).replace("{folder}", str(case.folder)) for w in shlex.split(self.template)]
@@ -83,7 +104,8 @@ class Command:
         except subprocess.TimeoutExpired:
             return False
         except OSError as error:
-            raise OnnxGsError(f"the check cannot be run: {error}", fix="give a command that exists, such as 'python check.py {model}'") from error
+            what = f"the check cannot be run: {(error.strerror or str(error)).lower()}: '{words[0]}'"
+            raise OnnxGsError(what, fix="give a command that exists, such as 'python check.py {model}'") from error
         if self.fail_pattern is not None:
             return re.search(self.fail_pattern, done.stdout + done.stderr) is None
         return done.returncode == 0
@@ -159,16 +181,37 @@ def bisect(
     whole = graph.copy()
     rename_apart(whole)
     order.sort_nodes(whole)
-    search = _Search(whole, test, dict(feeds) if feeds is not None else None, target, mode, _key(graph, check))
+    search = _Search(whole, test, dict(feeds) if feeds is not None else None, target, mode, _key(graph, test, feeds))
     return search.run()
 
 
-def _key(graph: Graph, check: Check | str) -> str:
-    shape = hashlib.sha256()
-    for owner, node in walk.nodes(graph):
-        shape.update(f"{owner.name}|{node.op}|{node.name}|{[t.name for t in node.inputs]}|{[t.name for t in node.outputs]}\n".encode())
-    shape.update(repr(check if isinstance(check, str) else getattr(check, "__qualname__", "callable")).encode())
-    return shape.hexdigest()[:16]
+def _key(graph: Graph, check: Check, feeds: Mapping[str, Any] | None) -> str:
+    """Hash all that verdicts depend on: the model with its attributes and weights, the check, and the values that are fed."""
+    weights = Weights(graph, graph)
+    digest = hashlib.sha256()
+
+    def see(value: Any) -> None:
+        if isinstance(value, Constant):
+            digest.update(weights.content(value))
+        elif isinstance(value, (list, tuple)):
+            for v in value:
+                see(v)
+        elif isinstance(value, np.ndarray):
+            digest.update(f"{value.dtype}{value.shape}".encode() + (repr(value.tolist()).encode() if value.dtype == object else value.tobytes()))
+        elif not is_graph(value):  # whose nodes are walked
+            digest.update(repr(value).encode())
+
+    for owner, node in walk.nodes(graph, functions=True):
+        digest.update(f"{owner.name}|{node.op}|{node.name}|{[t.name for t in node.inputs]}|{[t.name for t in node.outputs]}\n".encode())
+        see([t for t in node.inputs if isinstance(t, Constant)])
+        for name, value in node.attrs.items():
+            digest.update(name.encode())
+            see(value)
+    digest.update(repr(check if isinstance(check, Command) else getattr(check, "__qualname__", "callable")).encode())
+    for name, value in sorted((feeds or {}).items()):
+        digest.update(name.encode())
+        see(value)
+    return digest.hexdigest()[:16]
 
 
 class _Search:

@@ -116,11 +116,15 @@ class Index:
             node = next((n for n in graph.nodes if n.name == node_name), None)
             if node is None and (at := re.fullmatch(r"#(\d+)", node_name)):
                 node = graph.nodes[int(at.group(1))] if int(at.group(1)) < len(graph.nodes) else None
-            body = dict(node.bodies()).get(attribute) if node is not None else None
+            bodies = dict(node.bodies()) if node is not None else {}
+            body = bodies.get(attribute)
             if body is None:
+                what = f"has no body '{attribute}'" if node is not None else "is not there"
+                fix = "spell the path as 'node > attribute > name', or 'node' as '#index' where it has no name"
                 raise GraphValueError(
-                    f"'{wanted}': '{self.places.graph(graph)}' has no node '{node_name}' with a body '{attribute}'",
-                    fix="spell the path as 'node > attribute > name', or 'node' as '#index' where it has no name",
+                    f"'{wanted}': node '{node_name}' {what}",
+                    where=self.places.graph(graph),
+                    fix=f"its bodies are {', '.join(map(repr, bodies))}" if bodies else fix,
                 )
             graph = body
         return graph
@@ -128,7 +132,7 @@ class Index:
     def _one(self, wanted: str, found: list[Found]) -> Found:
         if not found:
             near = _near(wanted, [*self._tensors, *self._nodes])
-            fix = f"did you mean {near}?" if near else "list them with 'inspect --nodes'"
+            fix = f"did you mean {near}?" if near else "`onnx-gs inspect --nodes` lists them"
             raise GraphValueError(f"no tensor or node is named '{wanted}'", where=f"graph '{self.root.name}'", fix=fix)
         if len(found) > 1:
             places = "; ".join(self.places.graph(f.graph) for f in found[:6])

@@ -60,12 +60,13 @@ class Weights:
         found = self._hashes.get(id(t))
         if found is None:
             region = _region(t)
-            found = repr((region, type_key(t))).encode() if region in self._shared else self._content(t)
+            found = repr((region, type_key(t))).encode() if region in self._shared else self.content(t)
             self._hashes[id(t)] = found
             self._kept.append(t)
         return found
 
-    def _content(self, t: Constant) -> bytes:
+    def content(self, t: Constant) -> bytes:
+        """Hash a weight by its type and values, wherever they lie."""
         found = self._contents.get(id(t))
         if found is None:
             digest = hashlib.blake2b(repr(type_key(t)).encode(), digest_size=16)
@@ -89,7 +90,7 @@ class Weights:
     def _compare(self, t: Constant, u: Constant) -> bool:
         if type_key(t) != type_key(u):
             return False
-        if self.hash(t) == self.hash(u) or self._content(t) == self._content(u):
+        if self.hash(t) == self.hash(u) or self.content(t) == self.content(u):
             return True
         x, y = _values(t), _values(u)
         if x.dtype.kind == "f" and all(np.array_equal(v, w, equal_nan=True) for v, w in zip(_parts(x.reshape(-1)), _parts(y.reshape(-1)))):

@@ -42,25 +42,26 @@ def parse(
         >>> [node.op for node in parse("g (float[2] x) => (float[2] y) { y = Neg (x) }").nodes]
         ['Neg']
     """
-    if not _HEADER.match(text):
+    alone = not _HEADER.match(text)
+    if alone:
         version = opset if opset is not None else onnx.defs.onnx_opset_version()
         text = f'<ir_version: {ir_version or onnx.IR_VERSION}, opset_import: ["" : {version}]>\n{text}'
     try:
         model = onnx.parser.parse_model(text)
     except onnx.parser.ParseError as error:
-        raise GraphError(f"ONNX text does not parse: {_reason(error)}", fix="see onnx/docs/Syntax.md") from error
+        raise GraphError(f"ONNX text does not parse: {_reason(error, above=int(alone))}", fix="see onnx/docs/Syntax.md") from error
     return import_model(model, graph_type=graph_type, function_type=function_type, owned=True)
 
 
-def _reason(error: Exception) -> str:
-    """Spell what the parser says, which comes as bytes with a fixed form."""
+def _reason(error: Exception, above: int) -> str:
+    """Spell what the parser says, which comes as bytes with a fixed form; ``above`` lines were put above the text."""
     said = error.args[0] if error.args else ""
     said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
     match = re.match(r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\s*Error context:(.*?)\n(.*)", said, re.DOTALL)
     if match is None:
         return " ".join(said.split())[:400]
     line, column, context, reason = match.groups()
-    return f"line {line}, column {column}: {' '.join(reason.split())[:300]} (near '{' '.join(context.split())[:80]}')"
+    return f"line {max(1, int(line) - above)}, column {column}: {' '.join(reason.split())[:300]} (near '{' '.join(context.split())[:80]}')"
 
 
 def show(graph: Graph, *, do_type_check: bool = False) -> str:

@@ -214,3 +214,31 @@ def test_run_of_what_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[s
         err = capsys.readouterr().err
         wanted = {"a.txt": "read as ONNX text", "a.onnx": "no ONNX model", "a.engine": "is taken for an engine", "missing.engine": "no such file"}
         assert wanted[name] in err
+
+
+def test_wrong_values_are_one_error(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "x.onnx")
+    (tmp_path / "text.npz").write_text("hello")
+    np.save(tmp_path / "one.npy", np.ones(2))
+    np.savez(tmp_path / "objects.npz", x=np.array([{}], dtype=object))
+    for arguments, what in (
+        (["lower", model, "-o", out, "--max-nodes", "none"], "'none' is no size"),
+        (["lower", model, "-o", out, "--bound", "loop=3"], "no Loop node has that name"),
+        (["lower", model, "-o", out, "--bound", "loop=x"], "no number of trips"),
+        (["extract", model, "-o", out, "--around", "d", "--hops", "-2"], "--hops -2 is less than 0"),
+        (["extract", model, "-o", out, "--outputs", "d > body > e"], "node 'd' is not there"),
+        (["bisect", model, "--check", "true", "--fail-pattern", "("], "no regular expression"),
+        (["bisect", model, "--check", "no-such-command", "--folder", str(tmp_path / "b")], "no such file or directory: 'no-such-command'"),
+        (["diff", "-", "-"], "both are '-'"),
+        (["run", model, "--seed", "-1"], "no number of at least 0"),
+        (["check", model, "--static", "--dims", "N=1..2..3"], "--static"),
+        (["run", model, "--feeds", str(tmp_path / "text.npz")], "it is another kind of file"),
+        (["run", model, "--feeds", str(tmp_path / "one.npy")], "it is another kind of file"),
+        (["run", model, "--feeds", str(tmp_path / "none.npz")], "there is no such file"),
+        (["run", model, "--feeds", str(tmp_path / "objects.npz")], "is no .npz file of arrays"),
+    ):
+        assert main(arguments) == 2, arguments
+        said = capsys.readouterr()
+        assert what in said.err
+        assert "Traceback" not in said.err
+        assert said.out == ""

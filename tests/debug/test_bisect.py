@@ -185,3 +185,34 @@ def test_a_fault_of_a_later_trip_is_found(tmp_path: Path) -> None:
     result = bisect(graph, check, feeds={"x": np.float32([1.2, 0.5])}, folder=tmp_path)
     assert [n.op for n in result.part.nodes] == ["Exp"]
     assert "body" in result.nodes[0]
+
+
+def test_verdicts_of_another_model_check_or_feed_are_not_taken_over(tmp_path: Path) -> None:
+    def scaled(factor: float) -> gs.Graph:
+        graph = chain(6, -1)
+        graph.nodes[3].op = "Mul"
+        graph.nodes[3].inputs.append(gs.Constant("w", np.float32([factor])))
+        return graph
+
+    def large(case: Case) -> bool:
+        return all(float(np.abs(v).max()) < 10 for v in case.outputs.values())
+
+    feeds = {"x": np.float32([1, 1])}
+    with pytest.raises(GraphValueError, match="passes"):
+        bisect(scaled(2), large, feeds=feeds, folder=tmp_path)
+    assert [n.op for n in bisect(scaled(100), large, feeds=feeds, folder=tmp_path).part.nodes] == ["Mul"]
+    with pytest.raises(GraphValueError, match="passes"):
+        bisect(scaled(100), large, feeds={"x": np.float32([0, 0])}, folder=tmp_path)
+    again = bisect(scaled(100), large, feeds=feeds, folder=tmp_path)
+    assert [n.op for n in again.part.nodes] == ["Mul"]
+    assert bisect(scaled(100), large, feeds=feeds, folder=tmp_path).runs == 0
+    command = f"{sys.executable} -c 'print(1)'"
+    with pytest.raises(GraphValueError, match="passes"):
+        bisect(scaled(2), command, folder=tmp_path)
+    assert bisect(scaled(2), command, folder=tmp_path, fail_pattern="1").part.nodes
+
+
+@pytest.mark.parametrize(("check", "pattern", "what"), [("", None, "is empty"), ("a 'b", None, "split"), ("true", "(", "no regular expression")])
+def test_a_check_that_is_none(check: str, pattern: str | None, what: str, tmp_path: Path) -> None:
+    with pytest.raises(GraphValueError, match=what):
+        bisect(chain(2, 1), check, fail_pattern=pattern, folder=tmp_path)
