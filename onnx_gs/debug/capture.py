@@ -313,7 +313,7 @@ def _original(index: Index, t: Tensor) -> Tensor:
     found = origin(t)
     if found is not None and id(found) in index.home:
         return found
-    tensor = index.find(t.name if t.name in index._tensors else t.name.removesuffix("_out")).tensor
+    tensor = index.find(t.name if index.has_tensor(t.name) else t.name.removesuffix("_out")).tensor
     if tensor is None:
         raise GraphValueError(f"'{t.name}' is no tensor of the model", fix="give the model that the part was cut from")
     return tensor

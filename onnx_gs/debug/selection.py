@@ -70,6 +70,10 @@ class Index:
         tensors = [Found(self.home[id(t)], t) for t in self._tensors.get(name, ())]
         return tensors or [Found(self.holder[id(n)], node=n) for n in self._nodes.get(name, ())]
 
+    def has_tensor(self, name: str) -> bool:
+        """Say whether a tensor has this name, at any depth."""
+        return name in self._tensors
+
     def lifted(self, node: Node, graph: Graph) -> Node | None:
         """Give the node of ``graph`` that is, or holds at any depth, this one; None where neither is so."""
         while True:

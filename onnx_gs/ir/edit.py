@@ -104,6 +104,15 @@ class Editor:
                 return found
         return self._formal.get(id(tensor))
 
+    def is_input(self, tensor: Tensor) -> bool:
+        """Say whether a graph has the tensor as an input."""
+        return id(tensor) in self._formal
+
+    @property
+    def is_pending(self) -> bool:
+        """Say whether edits wait for ``commit``."""
+        return bool(self._touched)
+
     def current(self, tensor: Tensor) -> Tensor:
         """Give the tensor that stands for this one: itself, or the output of the model whose name it took."""
         while id(tensor) in self._became and self._became[id(tensor)][0] is tensor:

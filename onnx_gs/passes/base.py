@@ -55,13 +55,17 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = ""
     _places: Places | None = field(default=None, repr=False)
-    _declined_keys: set[tuple[str, int, str]] = field(default_factory=set, repr=False)
+    _declined_at: dict[tuple[str, int, str], int] = field(default_factory=dict, repr=False)
     _kept: list[Any] = field(default_factory=list, repr=False)
 
     def _entry(self, graph: Graph, node: Node, reason: str) -> Entry:
+        return Entry(self.current, node.name or node.op, node.op, self.path(graph, node), reason)
+
+    def path(self, graph: Graph, node: Node) -> str:
+        """Give the path of a node, as entries have it."""
         if self._places is None:
             self._places = Places(self.root)
-        return Entry(self.current, node.name or node.op, node.op, self._places.node(graph, node), reason)
+        return self._places.node(graph, node)
 
     def rewrote(self, graph: Graph, node: Node, what: str = "") -> None:
         """Note that a node was rewritten; call it before the edit, while the node still has its place."""
@@ -70,11 +74,16 @@ class Report:
     def decline(self, graph: Graph, node: Node, reason: str) -> None:
         """Note that a node was left alone, and why; the same note is kept once, however often a fixpoint comes by."""
         key = (self.current, id(node), reason)
-        if key in self._declined_keys:
+        if key in self._declined_at:
             return
-        self._declined_keys.add(key)
+        self._declined_at[key] = len(self.declined)
         self._kept.append(node)
         self.declined.append(self._entry(graph, node, reason))
+
+    def forget_declined(self, kept: int) -> None:
+        """Forget what was declined after the first ``kept`` entries: for passes that come by again, since a reason may no longer hold."""
+        del self.declined[kept:]
+        self._declined_at = {key: at for key, at in self._declined_at.items() if at < kept}
 
     def leave(self, graph: Graph, node: Node, reason: str) -> None:
         """Note that a node is still there in the end, and why."""

@@ -237,8 +237,7 @@ class _LastRound:
 
     def start(self) -> None:
         """Begin a round: forget what the round before declined."""
-        del self.report.declined[self.kept :]
-        self.report._declined_keys.clear()
+        self.report.forget_declined(self.kept)
 
     def finish(self, graph: Graph) -> None:
         """Note what is left, with the reasons given for it."""
@@ -247,7 +246,7 @@ class _LastRound:
             reasons.setdefault(entry.path, []).append(entry.reason)
         found: list[tuple[Graph, Node]] = [(g, n) for g, n in walk.nodes(graph, functions=True) if n.op in _WANTED and n.is_onnx]
         for g, n in found:
-            path = self.report._entry(g, n, "").path
+            path = self.report.path(g, n)
             why = "; ".join(dict.fromkeys(reasons.get(path, ()))) or "TensorRT takes it as it is, or no pass knows it"
             self.report.leave(g, n, why)
 

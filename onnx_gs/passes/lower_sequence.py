@@ -56,15 +56,14 @@ class LowerSequence(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph and the functions of its model."""
-        kept, keys = len(report.declined), set(report._declined_keys)
+        kept = len(report.declined)
         for _ in range(_MOST_ROUNDS):
             roots = [root for root in [graph, *graph.functions] if _has_sequences(root)]
             if not roots:
                 break
             shape_inference.infer(graph)  # what the last round made may decide shapes behind it
             before = report.changed
-            del report.declined[kept:]
-            report._declined_keys.intersection_update(keys)
+            report.forget_declined(kept)
             for root in roots:
                 edit.rename_apart(root)
                 self._expand_maps(root, report)

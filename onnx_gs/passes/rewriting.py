@@ -94,7 +94,7 @@ class Work:
 
     def finish(self) -> None:
         """Commit the edits of a pass."""
-        if self._edit is not None and self._edit._touched:
+        if self._edit is not None and self._edit.is_pending:
             self._edit.commit()
             self._by_op = None
 
@@ -109,7 +109,7 @@ class Work:
             if isinstance(new, Constant):
                 if graph is not self.root and not all(edit.holder.get(id(n)) is graph for n in new._outputs):
                     return False
-            elif id(new) in edit._formal or edit.home(new) is not graph:
+            elif edit.is_input(new) or edit.home(new) is not graph:
                 return False
         return True
 
