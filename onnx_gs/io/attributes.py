@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from onnx_gs.errors import GraphTypeError, GraphValueError
-from onnx_gs.io import types
+from onnx_gs.io import tensor_data, types
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.graph import Graph
@@ -132,7 +132,7 @@ def _constant(proto: Any, weight: Callable[[Any], LazyValues]) -> Constant:
     lazy = weight(proto)
     name = proto.values.name if isinstance(lazy, SparseValues) else proto.name
     new = Constant(name, lazy)
-    new._location = int((proto.values if isinstance(lazy, SparseValues) else proto).data_location)
+    new._location = tensor_data.data_location(proto)
     return new
 
 

@@ -50,7 +50,7 @@ class ProtoCodec:
         return tensor_data.shape_of(source)
 
     def data_location(self, source: Any) -> int | None:
-        """Give the ``DataLocation`` number that a weight was read with."""
+        """Give the ``DataLocation`` number that a weight was read with; None where its message has none."""
         return tensor_data.data_location(source)
 
     def load(self, source: Any, region: Any) -> np.ndarray[Any, Any]:

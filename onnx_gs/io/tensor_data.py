@@ -399,9 +399,10 @@ def known_of(values: Array, name: str) -> DataType:
     return known
 
 
-def data_location(proto: Any) -> int:
-    """Give the ``DataLocation`` number that a weight was read with."""
-    return int((proto.values if is_sparse(proto) else proto).data_location)
+def data_location(proto: Any) -> int | None:
+    """Give the ``DataLocation`` number that a weight was read with; None where its message has none."""
+    holder = proto.values if is_sparse(proto) else proto
+    return int(holder.data_location) if holder.HasField("data_location") else None
 
 
 def bare(target: Any) -> None:
