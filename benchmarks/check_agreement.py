@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import in_children
 
 BATCH = 40
 #: Operators whose integer inputs are sizes or bounds.
@@ -65,36 +67,19 @@ def write_values(path: Path, model: Any, inputs: list[Any]) -> None:
 
 def observe(paths: list[Path], cache: Path) -> dict[str, dict[str, Any]]:
     """Build every model that the cache does not know, and give what happened."""
-    known: dict[str, dict[str, Any]] = json.loads(cache.read_text()) if cache.exists() else {}
-    waiting = [p for p in paths if p.name not in known]
-    while waiting:
-        batch, waiting = waiting[:BATCH], waiting[BATCH:]
-        done = subprocess.run([sys.executable, __file__, "--child", *map(str, batch)], capture_output=True, text=True, check=False, errors="replace")
-        for line in done.stdout.splitlines():
-            if line.startswith("@@"):
-                result = json.loads(line[2:])
-                known[result.pop("model")] = result
-        left = [p for p in batch if p.name not in known]
-        if left:  # the first of them took the child down
-            known[left[0].name] = {"status": "crash", "what": f"status {done.returncode}"}
-            waiting = left[1:] + waiting
-        cache.write_text(json.dumps(known))
-        print(f"\r{len(known)} of {len(paths)}", end="", file=sys.stderr, flush=True)
-    return known
+    return in_children.results(__file__, paths, cache, batch=BATCH)
 
 
-def build_in_child(paths: list[str]) -> None:
-    """Build models, one line of JSON each."""
+def built(path: str) -> dict[str, Any]:
+    """Build one model."""
     from onnx_gs.errors import OnnxGsError
     from onnx_gs.trt import build
 
-    for path in paths:
-        result: dict[str, Any] = {"model": Path(path).name, "status": "ok"}
-        try:
-            build(path, **profile_of(path))
-        except OnnxGsError as refused:
-            result.update(status="refused", what=refused.what, where=refused.where)
-        print("\n@@" + json.dumps(result), flush=True)
+    try:
+        build(path, **profile_of(path))
+    except OnnxGsError as refused:
+        return {"status": "refused", "what": refused.what, "where": refused.where}
+    return {"status": "ok"}
 
 
 def profile_of(path: str) -> dict[str, Any]:
@@ -123,7 +108,7 @@ def main() -> int:
     parser.add_argument("--child", nargs="+")
     options = parser.parse_args()
     if options.child:
-        build_in_child(options.child)
+        in_children.tell(options.child, built)
         return 0
     folders = list(options.folders)
     if options.backend_tests:

@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import check_agreement
+import in_children
 
 BATCH = 20
 TARGET = "rtx-1.7"
-
-
-def in_child(paths: list[str]) -> None:
-    """Prepare and build models, one line of JSON each."""
-    for path in paths:
-        print("\n@@" + json.dumps({"model": Path(path).name, **prepared(path)}), flush=True)
 
 
 def prepared(path: str) -> dict[str, Any]:
@@ -56,26 +49,6 @@ def prepared(path: str) -> dict[str, Any]:
     return result
 
 
-def run(paths: list[Path], cache: Path) -> dict[str, dict[str, Any]]:
-    """Prepare and build every model that the cache does not know."""
-    known: dict[str, dict[str, Any]] = json.loads(cache.read_text()) if cache.exists() else {}
-    waiting = [p for p in paths if p.name not in known]
-    while waiting:
-        batch, waiting = waiting[:BATCH], waiting[BATCH:]
-        done = subprocess.run([sys.executable, __file__, "--child", *map(str, batch)], capture_output=True, text=True, check=False, errors="replace")
-        for line in done.stdout.splitlines():
-            if line.startswith("@@"):
-                result = json.loads(line[2:])
-                known[result.pop("model")] = result
-        left = [p for p in batch if p.name not in known]
-        if left:
-            known[left[0].name] = {"status": "crash", "what": done.stderr[-300:]}
-            waiting = left[1:] + waiting
-        cache.write_text(json.dumps(known))
-        print(f"\r{len(known)} of {len(paths)}", end="", file=sys.stderr, flush=True)
-    return known
-
-
 def main() -> int:
     """Run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,7 +60,7 @@ def main() -> int:
     parser.add_argument("--child", nargs="+")
     options = parser.parse_args()
     if options.child:
-        in_child(options.child)
+        in_children.tell(options.child, prepared)
         return 0
     folders = list(options.folders)
     if options.backend_tests:
@@ -97,7 +70,7 @@ def main() -> int:
     bad = 0
     for folder in folders:
         paths = sorted(p for p in folder.glob("*.onnx") if ".fixed." not in p.name)
-        observed, found = check_agreement.observe(paths, options.observed), run(paths, options.cache)
+        observed, found = check_agreement.observe(paths, options.observed), in_children.results(__file__, paths, options.cache, batch=BATCH)
         counts: collections.Counter[str] = collections.Counter()
         for path in paths:
             was, now = observed[path.name]["status"] == "ok", found[path.name]
