@@ -5,6 +5,8 @@ Those that have a test elsewhere (lists, copies, sorting, folding, patterns, ele
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import time
 from typing import Any
@@ -119,6 +121,65 @@ def test_d30_a_constant_becomes_a_graph_input() -> None:
     onnx.checker.check_model(proto, full_check=True)
 
 
+def test_d31_copies_keep_the_kind_of_value_and_where_it_came_from() -> None:
+    sequence = gs.Variable("s", np.float32, (2,), type="sequence_type")
+    assert sequence.copy().type == "sequence_type"
+    assert gs.Constant("c", np.ones(2), data_location=TensorProto.EXTERNAL).copy().data_location == TensorProto.EXTERNAL
+    graph = gs.Graph(producer_name="p", producer_version="1").copy()
+    assert (graph.producer_name, graph.producer_version) == ("p", "1")
+
+
+def test_d33_slices_of_linked_lists_can_be_assigned_and_deleted() -> None:
+    tensors = [v(name) for name in "abcd"]
+    node = gs.Node("Op", inputs=tensors[:3])
+    node.inputs[1:] = [tensors[3]]
+    assert [t.name for t in node.inputs] == ["a", "d"]
+    del node.inputs[:1]
+    assert [len(t.outputs) for t in tensors] == [0, 0, 0, 1]
+    node.inputs[0:0] = [tensors[1], tensors[1]]
+    assert [len(t.outputs) for t in tensors] == [0, 2, 0, 1]
+
+
+def test_d34_repeating_and_extending_link_every_item() -> None:
+    tensors = [v(name) for name in "ab"]
+    node = gs.Node("Op", inputs=tensors)
+    node.inputs *= 3
+    assert [len(t.outputs) for t in tensors] == [3, 3]
+    node.inputs.extend(t for t in [v("c"), tensors[0]])
+    assert [t.name for t in node.inputs] == ["a", "b"] * 3 + ["c", "a"]
+    assert len(tensors[0].outputs) == 4
+    assert node.inputs[6].outputs[0] is node
+
+
+@pytest.mark.parametrize("make", [reversed, lambda items: (t for t in items), iter, lambda items: map(lambda t: t, items)])
+def test_d35_a_list_may_be_assigned_what_reads_it(make: Any) -> None:
+    tensors = [v(name) for name in "ab"]
+    node = gs.Node("Op", inputs=tensors)
+    node.inputs = make(node.inputs)
+    assert sorted(t.name for t in node.inputs) == ["a", "b"]
+    assert [len(t.outputs) for t in tensors] == [1, 1]
+
+
+def test_d37_d38_graphs_and_nodes_can_be_copied_deeply_and_pickled() -> None:
+    graph = parse("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { h = Add (x, w) y = Neg (h) }")
+    x = np.float32([1, 2])
+    for make in (copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))):
+        new = make(graph)
+        assert new == graph
+        assert new.nodes[0] is not graph.nodes[0]
+        assert new.nodes[1].inputs[0].inputs[0] is new.nodes[0]
+        assert_same(run(gs.export_onnx(graph), {"x": x}), run(gs.export_onnx(new), {"x": x}))
+        node = make(graph.nodes[0])
+        assert node == graph.nodes[0]
+        assert node.inputs[0] is not graph.inputs[0]
+        assert list(node.inputs[0].outputs) == [node]
+        tensor = make(graph.inputs[0])
+        assert (tensor.name, tensor.dtype, tensor.shape, list(tensor.outputs)) == ("x", np.float32, [2], [])
+    deep = copy.deepcopy(graph)
+    deep.tensors()["w"].values[0] = 9  # type: ignore[attr-defined]
+    assert graph.tensors()["w"].values[0] == 1  # type: ignore[attr-defined]
+
+
 def test_d36_the_very_node_is_detached() -> None:
     x = v("x")
     first, second = gs.Node("Op", inputs=[x]), gs.Node("Op", inputs=[x])
@@ -137,6 +198,43 @@ def test_d39_d40_comparing_with_anything() -> None:
     assert gs.Node("A", attrs={"a": np.ones(2)}) != gs.Node("A", attrs={"a": np.zeros(2)})
 
 
+def test_d41_numpy_scalars_keep_their_type() -> None:
+    graph = gs.Graph()
+    graph.layer(op="Op", inputs=[np.float32(0.5), np.float16(2), np.int32(3), np.bool_(True)])
+    assert [(t.dtype, t.shape, t.values.tolist()) for t in graph.nodes[0].inputs] == [  # type: ignore[attr-defined]
+        (np.float32, (), 0.5), (np.float16, (), 2), (np.int32, (), 3), (np.bool_, (), True)
+    ]  # fmt: skip
+
+
+def test_lists_of_numbers_may_be_nested() -> None:
+    graph = gs.Graph()
+    graph.layer(op="Op", inputs=[[[1, 2], [3, 4]], [[1.5], [2]], ((1, 2, 3),), [[], []]])
+    found = [(t.dtype, t.shape, t.values.tolist()) for t in graph.nodes[0].inputs]  # type: ignore[attr-defined]
+    assert found == [(np.int64, (2, 2), [[1, 2], [3, 4]]), (np.float32, (2, 1), [[1.5], [2]]), (np.int64, (1, 3), [[1, 2, 3]]), (np.int64, (2, 0), [[], []])]
+    for wrong in ([[1], [2, 3]], [1, [2]], [["a"]], [[None]], [[v("x")]]):
+        with pytest.raises(gs.OnnxGraphSurgeonException):
+            graph.layer(op="Op", inputs=[wrong])
+    assert len(graph.nodes) == 1
+
+
+def test_a_name_that_is_given_is_taken_also_an_empty_one() -> None:
+    graph = gs.Graph()
+    graph.layer(op="Op", name="", outputs=["y"])
+    graph.layer(op="Op", name=None, outputs=["y"])
+    graph.layer(op="Op", outputs=["y"])
+    assert [node.name for node in graph.nodes] == ["", "", "onnx_graphsurgeon_node_3"]
+
+
+def test_d42_a_long_chain_in_reverse_order_is_sorted() -> None:
+    tensors = [v(f"t{k}") for k in range(20_001)]
+    nodes = [gs.Node("Relu", inputs=[tensors[k]], outputs=[tensors[k + 1]]) for k in range(20_000)]
+    graph = gs.Graph(nodes[::-1], [tensors[0]], [tensors[-1]])
+    started = time.process_time()
+    graph.toposort()
+    assert time.process_time() - started < 5
+    assert all(a is b for a, b in zip(graph.nodes, nodes))
+
+
 def test_d45_a_capture_of_what_is_listed_later() -> None:
     proto = model(
         """g (float[2] x, bool c) => (float[2] y) {
@@ -146,6 +244,40 @@ def test_d45_a_capture_of_what_is_listed_later() -> None:
     graph = gs.import_onnx(proto)
     assert [n.op for n in graph.cleanup().toposort().nodes] == ["Relu", "If"]
     assert run(gs.export_onnx(graph), {"x": np.float32([1, -1]), "c": np.array(True)})[0].tolist() == [-1, 0]
+
+
+def test_d46_what_a_branch_returns_is_used() -> None:
+    x, h, y, b = v("x"), v("h"), v("y"), gs.Variable("b", np.bool_, ())
+    branches = {"then_branch": gs.Graph(outputs=[h]), "else_branch": gs.Graph(outputs=[h])}
+    graph = gs.Graph([gs.Node("Neg", inputs=[x], outputs=[h]), gs.Node("If", attrs=branches, inputs=[b], outputs=[y])], [x, b], [y], opset=18, ir_version=9)
+    graph.cleanup(remove_unused_node_outputs=True).fold_constants().cleanup()
+    assert [n.op for n in graph.nodes] == ["Neg", "If"]
+    assert len(graph.nodes[0].outputs) == 1
+
+
+def test_d47_many_layers_are_added_in_linear_time() -> None:
+    graph = gs.Graph(inputs=[v("x")])
+    started = time.process_time()
+    last: Any = graph.inputs
+    for _ in range(10_000):
+        last = graph.layer(op="Add", inputs=[last[0], 1.0], outputs=["y"])
+    assert time.process_time() - started < 5
+    names = [t.name for node in graph.nodes for t in node.outputs]
+    assert len(set(names)) == len(names) == 10_000
+
+
+def test_d79_an_unused_first_output_leaves_the_others_where_they_are() -> None:
+    proto = model(
+        """g (float[3] x, int64[1] k) => (int64[1] i, float[1] y) <float[1] v, float[2] a, float[1] b, int64[2] s = {2, 1}> {
+             v, i = TopK (x, k)
+             a, b = Split (x, s)
+             y = Neg (b) }"""
+    )
+    graph = gs.import_onnx(proto).cleanup(remove_unused_node_outputs=True)
+    assert [[t.name for t in n.outputs][-1] for n in graph.nodes] == ["i", "b", "y"]
+    assert [len(n.outputs) for n in graph.nodes] == [2, 2, 1]
+    feeds = {"x": np.float32([1, 3, 2]), "k": np.int64([1])}
+    assert_same(run(proto, feeds), run(gs.export_onnx(graph), feeds))
 
 
 def test_d85_dynamic_is_an_unset_dim() -> None:
@@ -174,6 +306,20 @@ def test_d87_keywords_of_export_win() -> None:
     assert (proto.ir_version, proto.producer_name) == (7, "me")
 
 
+@pytest.mark.parametrize("what", ["import", "copy"])
+def test_d91_many_bodies_are_imported_and_copied_in_linear_time(what: str) -> None:
+    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["p"])], "b", [], [helper.make_tensor_value_info("p", 1, [2])])
+    nodes = [helper.make_node("If", ["c"], [f"y{k}"], then_branch=branch, else_branch=branch) for k in range(1500)]
+    proto = helper.make_model(helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [2])], []), opset_imports=[helper.make_opsetid("", 18)])
+    started = time.process_time()
+    graph = gs.import_onnx(proto)
+    if what == "copy":
+        started = time.process_time()
+        graph = graph.copy()
+    assert time.process_time() - started < 5
+    assert len(list(graph.subgraphs())) == 3000
+
+
 def test_d92_the_shape_is_a_tuple_before_and_after_loading() -> None:
     weight = gs.import_onnx(model("g () => (float[2] y) <float[2] w = {1, 2}> { y = Neg (w) }")).nodes[0].inputs[0]
     before = weight.shape
@@ -191,10 +337,43 @@ def test_d100_branches_do_not_declare_what_they_capture() -> None:
     assert all(not a.g.value_info for n in again.graph.node for a in n.attribute)
 
 
+def test_d101_cleanup_leaves_the_inputs_of_loop_bodies() -> None:
+    proto = model(
+        """g (float[2] x, float[2] spare) => (float[2] y) <int64 n = {3}, bool go = {1}> {
+             y = Loop (n, go, x) <body = b (int64 i, bool on, float[2] s) => (bool on2, float[2] s2) { on2 = Identity (go) s2 = Neg (s) }> }"""
+    )
+    graph = gs.import_onnx(proto).cleanup(remove_unused_graph_inputs=True)
+    assert [t.name for t in graph.inputs] == ["x"]
+    assert [t.name for t in next(graph.subgraphs()).inputs] == ["i", "on", "s"]
+    x = np.float32([1, -2])
+    assert_same(run(proto, {"x": x, "spare": x}), run(gs.export_onnx(graph), {"x": x}))
+
+
+def test_d103_asking_for_an_attribute_prints_nothing(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    assert not hasattr(gs.Graph(), "no_such_operator")
+    assert getattr(gs.Graph(), "no_such_operator", 3) == 3
+    assert (capsys.readouterr().out, caplog.text) == ("", "")
+    with pytest.raises(AttributeError, match="no_such_operator"):
+        gs.Graph().no_such_operator(1)
+
+
+def test_the_table_of_an_opset_makes_itself() -> None:
+    assert gs.Graph.OPSET_FUNC_MAP[12345] == {}
+    del gs.Graph.OPSET_FUNC_MAP[12345]
+
+
 def test_d105_default_shapes_are_not_shared() -> None:
     first, second = gs.Constant("a", np.ones(2)).to_variable(), gs.Constant("b", np.ones(2)).to_variable()
     first.shape.append(3)
     assert second.shape == []
+
+
+def test_d106_distinct_tensors_of_one_name_are_one() -> None:
+    x = v("x")
+    nodes = [gs.Node("Neg", inputs=[x], outputs=[v("h")]), gs.Node("Abs", inputs=[v("h")], outputs=[v("y")])]
+    graph = gs.Graph(nodes, [x], [v("y")], opset=18, ir_version=9).cleanup()
+    assert [n.op for n in graph.nodes] == ["Neg", "Abs"]
+    assert run(gs.export_onnx(graph), {"x": np.float32([1, -2])})[0].tolist() == [1, 2]
 
 
 def test_threads_read_and_copy_one_graph() -> None:
