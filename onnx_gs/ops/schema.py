@@ -172,8 +172,8 @@ def _read_attribute(found: Any) -> Attribute:
 def may_omit_output(node: Node, position: int, opset: int) -> bool:
     """Say whether an output that nothing reads may be left out, so that neither the meaning nor the place of another changes.
 
-    Outputs of unknown operators may; so may the optional ones of ONNX's own. Required outputs, and those whose number has a meaning (of
-    ``Split``, ``If``, ``Loop``), may not.
+    Outputs of unknown operators may; so may the optional ones of ONNX's own, and those that an operator does not have. Required outputs, and those
+    whose number has a meaning (of ``Split``, ``If``, ``Loop``), may not.
     """
     if domains.canonical(node.domain) not in domains.STANDARD:
         return True
@@ -181,4 +181,4 @@ def may_omit_output(node: Node, position: int, opset: int) -> bool:
     if known is None:
         return True
     formal = known.output(position)
-    return formal is not None and formal.is_optional
+    return formal is None or formal.is_optional

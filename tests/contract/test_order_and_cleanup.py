@@ -292,6 +292,19 @@ def test_unused_outputs_of_nodes_keep_positions() -> None:
     assert len(graph.nodes[0].outputs) == 2
 
 
+@pytest.mark.parametrize(
+    ("op", "count", "used", "left"),
+    [("Unknown", 2, 0, ["o0"]), ("Unknown", 3, 1, ["", "o1"]), ("Dropout", 2, 0, ["o0"]), ("Relu", 2, 0, ["o0"]), ("TopK", 2, 0, ["o0", "o1"]),
+     ("Split", 3, 0, ["o0", "o1", "o2"]), ("LSTM", 3, 2, ["", "", "o2"])],
+)  # fmt: skip
+def test_unused_outputs_go_where_the_operator_can_do_without(op: str, count: int, used: int, left: list[str]) -> None:
+    outputs, y = [v(f"o{k}") for k in range(count)], v("y")
+    nodes = [gs.Node(op, inputs=[v("x")], outputs=outputs), gs.Node("Neg", inputs=[outputs[used]], outputs=[y])]
+    graph = gs.Graph(nodes, [nodes[0].inputs[0]], [y], opset=13)
+    assert [len(graph.copy().cleanup().nodes[0].outputs)] == [count]
+    assert [t.name for t in graph.cleanup(remove_unused_node_outputs=True).nodes[0].outputs] == left
+
+
 def test_bodies_keep_their_signature() -> None:
     i, c, s, out = gs.Variable("i", np.int64, ()), gs.Variable("c", bool, ()), v("s"), v("out")
     y = v("y")
