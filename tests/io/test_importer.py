@@ -1,4 +1,4 @@
-"""Import of messages that no tool would write: whatever is wrong with them, only our errors come out, soon, and what is accepted is kept."""
+"""Import of messages that no tool would write: whatever is wrong with them, only our errors come out, soon, and what is accepted can be written."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def look_everywhere(graph: gs.Graph) -> None:
 
 @settings(max_examples=250, deadline=2000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
 @given(damaged(), st.booleans())
-def test_damaged_messages_give_our_errors_or_come_back_as_they_were(proto: onnx.ModelProto, look: bool) -> None:
+def test_damaged_messages_give_our_errors_or_a_graph_that_can_be_written(proto: onnx.ModelProto, look: bool) -> None:
     before = proto.SerializeToString(deterministic=True)
     try:
         graph = gs.import_onnx(proto)
