@@ -14,21 +14,32 @@ from onnx_gs.analysis.shape_values import ShapeFacts, public_shape
 from onnx_gs.errors import EvaluationError, GraphValueError
 from onnx_gs.evaluate import feeds, onnxruntime
 from onnx_gs.evaluate.compare import compare
-from onnx_gs.ir import walk
+from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node
 from onnx_gs.ir.shapes import is_static_dim
+from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Entry, Pass, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph
     from onnx_gs.ir.tensor import Tensor
 
 _END = np.iinfo(np.int64).max
-_SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout"}
+_SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout", "QuantizeLinear", "DequantizeLinear"}
+
+
+#: Where the axis is looked for in a reshaped tensor, in which order: several places may fit the old sizes, and the proof tells which is right.
+_ORDERS = (("front", "behind", "kept"), ("front", "kept", "behind"), ("kept", "front", "behind"), ("behind", "front", "kept"))
+
+
+#: By how much results in narrow types may differ when more are computed at once, which adds them up in another order: a few units in the last place.
+_NARROW = {dtypes.FLOAT16: 5e-3, dtypes.BFLOAT16: 4e-2}
 
 
 class Unproved(Exception):  # noqa: N818 - it is an answer, not a fault of the caller
@@ -41,13 +52,11 @@ class MakeDynamic(Pass):
 
     Matches:   a fixed axis of a graph input, or the same axis of several.
     Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of
-               the axis
-               meet them; declared shapes.
+               the axis meet them, in bodies too; what a loop carries from a constant; indices that count through an axis that was merged with this
+               one; declared shapes. Constants in local functions stay.
     Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give
-               the
-               shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone. The
-               model is
-               unchanged then.
+               the shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone.
+               Where a reshaped tensor has several places that fit, each is tried. The model is unchanged then.
 
     Args:
         input: name of the input, or of several, separated by commas.
@@ -77,29 +86,54 @@ class MakeDynamic(Pass):
         sizes = {int(inputs[name].shape[self.axis]) for name in names}
         if len(sizes) > 1:
             raise GraphValueError(f"the inputs differ on axis {self.axis}: {sorted(sizes)}", fix="name inputs that agree")
-        changed = graph.copy()
-        try:
-            done = _Rewriter(changed, names, self.axis, self.symbol, sizes.pop()).rewrite()
-            _prove(graph, changed, names, self.axis, self.symbol)
-        except Unproved as reason:
-            report.declined.append(Entry(self.name, self.input, "input", f"graph '{graph.name}' > input '{self.input}'", str(reason)))
+        where = f"graph '{graph.name}' > input '{self.input}'"
+        refused: Unproved | None = None
+        for order in _ORDERS:
+            changed = graph.copy()
+            rewriter = _Rewriter(changed, names, self.axis, self.symbol, next(iter(sizes)), order)
+            try:
+                done = rewriter.rewrite()
+                _prove(graph, changed, names, self.axis, self.symbol)
+                break
+            except Unproved as reason:
+                refused = refused or reason
+                if not rewriter.is_ambiguous:
+                    report.declined.append(Entry(self.name, self.input, "input", where, str(refused)))
+                    return
+        else:
+            report.declined.append(Entry(self.name, self.input, "input", where, str(refused)))
             return
         graph.nodes = changed.nodes
         graph.inputs, graph.outputs = changed.inputs, changed.outputs
         graph._record = changed._record
         graph.functions = changed.functions
+        places = Places(graph)
         for node, what in done:
-            report.rewritten.append(Entry(self.name, node.name or node.op, node.op, f"graph '{graph.name}' > node '{node.name}' ({node.op})", what))
-        where = f"graph '{graph.name}' > input '{self.input}'"
+            path = places.node(graph if rewriter.holder[id(node)] is changed else rewriter.holder[id(node)], node)
+            report.rewritten.append(Entry(self.name, node.name or node.op, node.op, path, what))
         report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
 
 
+class _Anew(Exception):  # noqa: N818 - likewise
+    """A node before the one at hand was mended, so that facts are outdated."""
+
+
 class _Facts(ShapeFacts):
-    """Facts that are found node by node, as the rewriter goes."""
+    """Facts that are found node by node, as the rewriter goes, in bodies too."""
+
+    def __init__(self, graph: Graph, visit: Callable[[Node], bool]) -> None:
+        self._each = visit
+        super().__init__(graph)
 
     def _visit_graph(self, graph: Graph) -> None:
-        if graph is not self.root:
+        if graph is self.root:
+            return
+        if self._in_function:  # whose constants other calls read too
             super()._visit_graph(graph)
+            return
+        for node in list(graph.nodes):
+            if not self._each(node):
+                raise _Anew
 
 
 class _Rewriter:
@@ -111,12 +145,17 @@ class _Rewriter:
         axis: the axis.
         symbol: its name.
         old: its size until now.
+        order: where to look first for the axis in a reshaped tensor: in front of what it was merged with, behind that, or still merged.
     """
 
-    def __init__(self, graph: Graph, inputs: list[str], axis: int, symbol: str, old: int) -> None:
+    def __init__(self, graph: Graph, inputs: list[str], axis: int, symbol: str, old: int, order: tuple[str, ...]) -> None:
+        self.order, self.is_ambiguous = order, False
         self.graph, self.axis, self.old, self.symbol = graph, axis, old, symbol
         self.before = ShapeFacts(graph)
         self.names = Names(graph)
+        self.holder = {id(n): g for g in walk.graphs(graph) for n in g.nodes}
+        self.formals = {id(t): (body, k) for body in list(walk.graphs(graph))[1:] for k, t in enumerate(body.inputs)}
+        self.parents = walk.parents(graph)
         self.done: list[tuple[Node, str]] = []
         self.source: Tensor | None = None
         for t in graph.inputs:
@@ -128,13 +167,19 @@ class _Rewriter:
         self.prologue: list[Node] = []
         self.size: Tensor | None = None
         self.fixed: dict[int, dict[int, Dim]] = {}  # by node: the entries of its target that became expressions
+        self.indices: list[tuple[Tensor, Shape]] = []  # indices that are computed in the prologue, and their shapes
 
     def rewrite(self) -> list[tuple[Node, str]]:
         """Rewrite the graph; give what was done."""
         for _ in range(200):
-            self.facts = _Facts(self.graph)
-            if all(self._visit(node) for node in list(self.graph.nodes)):
-                break
+            self.facts = _Facts(self.graph, self._visit)
+            for t, shape in self.indices:
+                self.facts.tell(t, dtypes.of(t), shape)
+            try:
+                if all(self._visit(node) for node in list(self.graph.nodes)):
+                    break
+            except _Anew:
+                continue
         else:
             raise Unproved("too many constants hold the old size")
         self.graph.nodes[:0] = self.prologue
@@ -144,7 +189,8 @@ class _Rewriter:
     def _visit(self, node: Node) -> bool:
         """Mend one node's constants and find its facts; False where a node before it was mended, so that all starts anew."""
         if node.is_onnx:
-            mend = {"Reshape": self._reshape, "Expand": self._expand, "Slice": self._slice, "Resize": self._resize}.get(node.op)
+            menders = {"Reshape": self._reshape, "Expand": self._expand, "Slice": self._slice, "Resize": self._resize, "Gather": self._gather}
+            mend = menders.get(node.op)
             if mend is not None:
                 mend(node)
             if not self._agree(node):
@@ -183,7 +229,9 @@ class _Rewriter:
             return
         inner: int = math.prod(was[carriers[0] + 1 :])  # type: ignore[arg-type]
         size: int = was[carriers[0]]  # type: ignore[assignment]
-        at = self._carrier(out, inner * (size // self.old), carriers[0], size)  # the axis in front of what it was merged with
+        at = self._split(out, inner, carriers[0], size)
+        if at is None:
+            at = self._carrier(out, inner * (size // self.old), carriers[0], size)  # the axis in front of what it was merged with
         if at is None:
             at = self._carrier(out, inner, carriers[0], size)
         if at is None:
@@ -194,6 +242,21 @@ class _Rewriter:
         node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
         node.attrs.pop("allowzero", None)
         self.done.append((node, f"to {new}"))
+
+    def _split(self, out: Shape, inner: int, position: int, size: int) -> int | None:
+        """Find the dim of a reshaped tensor that is just the axis, or just what the axis is merged into; ``inner`` elements lie behind that."""
+        strides = [math.prod(out[i + 1 :]) for i in range(len(out))]
+
+        def places(count: int, stride: int) -> list[int]:
+            return [i for i, d in enumerate(out) if d == count and strides[i] == stride]
+
+        if size == self.old:
+            found = places(size, inner)
+            return position if position in found else found[0] if found else None
+        forms = {"front": places(self.old, inner * (size // self.old)), "behind": places(self.old, inner), "kept": places(size, inner)}
+        fitting = [form for form in self.order if forms[form]]
+        self.is_ambiguous = self.is_ambiguous or len(fitting) > 1
+        return forms[fitting[0]][0] if fitting else None
 
     def _carrier(self, out: Shape, inner: int, position: int, size: int) -> int | None:
         """Find the dim of a reshaped tensor that the elements of the axis, ``inner`` apart, fall into."""
@@ -248,6 +311,47 @@ class _Rewriter:
                 entries[i] = d * (b // a)  # type: ignore[operator]
         self._compute(node, 3, list(out), entries)
 
+    def _gather(self, node: Node) -> None:
+        """Compute indices that count through an axis in steps of what one part of it holds, as of a tensor flattened together with the axis."""
+        found = self._shapes(node)
+        index = node._inputs[1]
+        if found is None or not isinstance(index, Constant):
+            return
+        now, _, _ = found
+        at = int(node.attrs.get("axis", 0)) % len(now)
+        step = dim_expr.exact_quotient(now[at], dim_expr.symbol(self.symbol)) if self._depends(now[at]) else None
+        if not isinstance(step, int) or step < 2:  # of the axis itself, a constant may as well pick the first few
+            return
+        values = index.values
+        for axis in (i for i, d in enumerate(values.shape) if d == self.old):
+            first = np.take(values, [0], axis=axis)
+            along = np.arange(self.old).reshape([-1 if i == axis else 1 for i in range(values.ndim)]) * step
+            if first.size and first.min() >= 0 and first.max() < step and np.array_equal(first + along, values):
+                node._inputs[1] = self._counted(first, axis, step)
+                self.done.append((node, f"counts through the axis in steps of {step}"))
+                return
+
+    def _counted(self, first: np.ndarray[Any, Any], axis: int, step: int) -> Tensor:
+        """Give ``first + step * i`` for every part ``i`` of the axis, joined along ``axis``."""
+
+        def new(op: str, inputs: list[Tensor], shape: Shape, attrs: dict[str, Any] | None = None, dtype: Any = np.int64) -> Tensor:
+            out = Variable(self.names.fresh(f"index_{op.lower()}"), dtype, None)
+            self.prologue.append(Node(op, self.names.fresh(f"index_{op.lower()}"), attrs, inputs, [out]))
+            self.indices.append((out, shape))
+            return out
+
+        def constant(value: Any) -> Constant:
+            return Constant(self.names.fresh("index_constant"), np.array(value, np.int64))
+
+        symbol = dim_expr.symbol(self.symbol)
+        count = new("Reshape", [self._size(), constant(np.zeros(0))], ())
+        parts = new("Range", [constant(0), count, constant(1)], (symbol,))
+        apart = new("Mul", [parts, constant([step])], (symbol,))
+        target = constant([-1 if i == axis else 1 for i in range(first.ndim)])
+        column = new("Reshape", [apart, target], tuple(symbol if i == axis else 1 for i in range(first.ndim)))
+        shape = tuple(symbol if i == axis else int(d) for i, d in enumerate(first.shape))
+        return new("Add", [column, Constant(self.names.fresh("index_first"), first.astype(np.int64))], shape)
+
     # -- operands that have to agree ----------------------------------------------------------------
 
     def _agree(self, node: Node) -> bool:
@@ -287,6 +391,9 @@ class _Rewriter:
         if isinstance(t, Constant):
             self._mend_constant(t, axis, want, reader)
             return
+        if id(t) in self.formals:
+            self._mend(self._initial(t), axis, want, reader)
+            return
         if not t._inputs:
             raise Unproved(f"input '{t.name}' holds the size too; name it as well")
         node = t._inputs[0]
@@ -316,8 +423,23 @@ class _Rewriter:
             if target is None or axis >= len(target) or (node.op == "Tile" and target[axis] != out[axis]):
                 raise Unproved(f"the size that node '{node.name or node.op}' gives to axis {axis} is not a constant")
             self._compute(node, place, list(target), {axis: want})
+        elif node.is_onnx and node.op == "Gather" and (indices := self.facts.shape(node._inputs[1])) is not None:
+            at = int(node.attrs.get("axis", 0)) % max(1, len(self.facts.shape(node._inputs[0]) or ()))
+            if not at <= axis < at + len(indices):
+                raise Unproved(f"what node '{node.name or node.op}' picks from has the old size on axis {axis}")
+            self._mend(node._inputs[1], axis - at, want, node)
         else:
             raise Unproved(f"node '{node.name or node.op}' gives axis {axis} of '{t.name}' the old size")
+
+    def _initial(self, t: Tensor) -> Tensor:
+        """Give what a value that a loop carries begins with."""
+        body, k = self.formals[id(t)]
+        _, node, _ = self.parents[id(body)] or (None, None, "")
+        if node is not None and node.is_onnx and node.op == "Loop" and 2 <= k < len(node._inputs):
+            return node._inputs[k]
+        if node is not None and node.is_onnx and node.op == "Scan" and k < len(node._inputs) - int(node.attrs.get("num_scan_inputs", 0)):
+            return node._inputs[k]
+        raise Unproved(f"input '{t.name}' of a body has the old size")
 
     def _mend_constant(self, t: Constant, axis: int, want: Dim, reader: Node) -> None:
         values = t.values
@@ -325,7 +447,10 @@ class _Rewriter:
         if not np.array_equal(np.broadcast_to(first, values.shape), values):
             raise Unproved(f"weight '{t.name}' has the old size on axis {axis}, and its parts differ")
         row = Constant(self.names.fresh(t.name), np.ascontiguousarray(first))
-        at = next(i for i, x in enumerate(reader._inputs) if x is t)
+        at = next((i for i, x in enumerate(reader._inputs) if x is t), None)
+        if at is None:  # the constant is what a loop around the reader begins with
+            reader = next(n for n in t._outputs if id(n) in self.holder)
+            at = next(i for i, x in enumerate(reader._inputs) if x is t)
         if reader.op in traits.BROADCASTING:
             reader._inputs[at] = row
             self.done.append((reader, f"reads one part of '{t.name}', which are all equal"))
@@ -333,7 +458,9 @@ class _Rewriter:
         out = Variable(self.names.fresh(f"{t.name}_expanded"), t.dtype, None)
         target = self._target([1] * values.ndim, {axis: want})
         expand = Node("Expand", self.names.fresh("expand"), None, [row, target], [out])
-        self.graph.nodes.insert(next(i for i, n in enumerate(self.graph.nodes) if n is reader), expand)
+        holder = self.holder[id(reader)]
+        holder.nodes.insert(next(i for i, n in enumerate(holder.nodes) if n is reader), expand)
+        self.holder[id(expand)] = holder
         self.fixed[id(expand)] = {axis: want}
         reader._inputs[at] = out
         self.done.append((reader, f"reads '{t.name}' expanded"))
@@ -384,11 +511,11 @@ class _Rewriter:
 
     def _declare(self) -> None:
         """Write the shapes down that follow, where the old ones do not hold any more."""
-        for t in walk.tensors(self.graph):
+        for t in (t for g in walk.graphs(self.graph) for t in walk.tensors(g)):
             shape = None if isinstance(t, Constant) else self.facts.shape(t)
             if isinstance(t, Variable) and shape is not None and t.type == "tensor_type" and any(map(self._depends, shape)):
                 t.shape = public_shape(shape)
-            elif isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None and t._inputs:
+            elif isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None and (t._inputs or id(t) in self.formals):
                 known = public_shape(shape)
                 if known is not None and len(known) == len(t.shape) and any(k is None for k in known):
                     t.shape = [k if isinstance(k, int) else None if isinstance(d, int) else d for k, d in zip(known, t.shape)]
@@ -405,31 +532,59 @@ def _prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str
         if was.shape is not None and len(was.shape) > axis and was.shape[axis] == old and (t.shape is None or t.shape[axis] == old):
             raise Unproved(f"output '{t.name}' keeps the size {old} on axis {axis}, so something between takes no more")
     try:
-        first, second = (feeds.make(before, seed, 0) for seed in (0, 1))
         session, changed = onnxruntime.session(before), onnxruntime.session(after)
-        wanted, got = session.run(first), changed.run(first)
+    except EvaluationError as error:
+        raise Unproved(f"it does not run: {error.what}") from error
+    _prove_on(session, changed, after.outputs, _Fed(before, names, axis, symbol, old, high=10))
+    masks = [t for t in before.inputs if (known := dtypes.of(t)) is not None and known.kind in {"int", "uint"}]
+    if masks:  # which hardly differ by being 0 or not when they hold up to 9
+        fed = _Fed(before, names, axis, symbol, old, high=2)
+        try:
+            session.run(fed.first)
+        except EvaluationError:
+            return
+        _prove_on(session, changed, after.outputs, fed)
+
+
+class _Fed:
+    """Two sets of inputs that differ in what has the axis, and both together."""
+
+    def __init__(self, graph: Graph, names: list[str], axis: int, symbol: str, old: int, high: int) -> None:
+        self.symbol, self.old, self.is_leading = symbol, old, axis == 0
+        self.first, other = (feeds.make(graph, seed, 0, high=high) for seed in (0, 1))
+        self.second = {k: v if k in names else self.first[k] for k, v in other.items()}
+        self.both = {k: np.concatenate([v, self.second[k]], axis=axis) if k in names else v for k, v in self.first.items()}
+
+
+def _prove_on(session: Any, changed: Any, outputs: Sequence[Tensor], fed: _Fed) -> None:
+    """Hold the results of the changed model, with the old size and with twice that, against those of the model.
+
+    Raises:
+        Unproved: a result differs, or the model does not run.
+    """
+    try:
+        wanted, got = session.run(fed.first), changed.run(fed.first)
         for name, value in wanted.items():
             difference = compare(value, got[name])
             if difference is not None:
                 raise Unproved(f"with the old size output '{name}' differs: {difference}")
-        second = {k: v if k in names else first[k] for k, v in second.items()}
-        other = session.run(second)
-        both = {k: np.concatenate([v, second[k]], axis=axis) if k in names else v for k, v in first.items()}
-        doubled = changed.run(both)
+        other = session.run(fed.second)
+        doubled = changed.run(fed.both)
     except EvaluationError as error:
         raise Unproved(f"it does not run: {error.what}") from error
-    for t in after.outputs:
+    for t in outputs:
         declared, value = t.shape, doubled[t.name]
         if declared is None or not hasattr(value, "shape"):
             continue
         for i, d in enumerate(declared):
-            if d == symbol and value.shape[i] != 2 * old:
-                raise Unproved(f"output '{t.name}' has {value.shape[i]} on axis {i}, where {2 * old} was expected")
-    leading = axis == 0 and all(t.shape is not None and len(t.shape) > 0 and t.shape[0] == symbol for t in after.outputs)
-    if not leading:
+            if d == fed.symbol and value.shape[i] != 2 * fed.old:
+                raise Unproved(f"output '{t.name}' has {value.shape[i]} on axis {i}, where {2 * fed.old} was expected")
+    if not (fed.is_leading and all(t.shape is not None and len(t.shape) > 0 and t.shape[0] == fed.symbol for t in outputs)):
         return
-    for t in after.outputs:
-        for part, expected in ((doubled[t.name][:old], wanted[t.name]), (doubled[t.name][old:], other[t.name])):
+    for t in outputs:
+        narrow = _NARROW.get(dtypes.of(t) or dtypes.FLOAT)
+        absolute, relative = (narrow, narrow) if narrow else (1e-5, 1e-4)
+        for part, expected in ((doubled[t.name][: fed.old], wanted[t.name]), (doubled[t.name][fed.old :], other[t.name])):
             difference = compare(expected, part)
-            if difference is not None and not difference.within(1e-5, 1e-4):
+            if difference is not None and not difference.within(absolute, relative):
                 raise Unproved(f"output '{t.name}' of two parts together is not what each gives alone: {difference}")

@@ -110,3 +110,76 @@ def test_an_axis_that_is_not_fixed_is_an_error():
         graph.make_dynamic("x", 0, "batch")
     with pytest.raises(GraphValueError, match="no input 'z'"):
         graph.make_dynamic("z", 0, "batch")
+
+
+BODIES = {
+    "branch": """g (float[2, 6] x, bool c) => (float[2, 3, 2] y) <int64[3] t = {2, 3, 2}> {
+        y = If (c) <then_branch = a () => (float[2, 3, 2] p) { r = Reshape (x, t) p = Neg (r) }, else_branch = b () => (float[2, 3, 2] q) { q = Reshape (x, t) }> }""",
+    "carried": """g (float[2, 4] x) => (float[2, 4] y) <int64 n = {3}, bool t = {1}, float[2, 4] h = {1, 2, 3, 4, 1, 2, 3, 4}> {
+        y = Loop (n, t, h) <body = b (int64 i, bool c, float[2, 4] s) => (bool d, float[2, 4] u) { d = Identity (c) u = Add (s, x) }> }""",
+    "inside": """g (float[2, 4] x) => (float[2, 4] y) <int64 n = {3}, bool t = {1}, int64[2] flat = {8, 1}, int64[2] back = {2, 4}> {
+        y = Loop (n, t, x) <body = b (int64 i, bool c, float[2, 4] s) => (bool d, float[2, 4] u) {
+            d = Identity (c) r = Reshape (s, flat) e = Tanh (r) u = Reshape (e, back) }> }""",
+    "scanned": """g (float[2, 4] x, float[5, 4] w) => (float[2, 4] y) <float[1] zero = {0}, int64[2] t = {2, 4}> {
+        h = Expand (zero, t)
+        y, z = Scan (h, w) <num_scan_inputs = 1, body = b (float[2, 4] s, float[4] v) => (float[2, 4] u, float[2, 4] o) {
+            p = Mul (v, x) u = Add (s, p) o = Neg (u) }> }""",
+    "nested": """g (float[2, 6] x, bool c) => (float[2, 6] y) <int64 n = {2}, bool t = {1}, int64[3] to = {2, 3, 2}, int64[2] back = {2, 6}> {
+        y = If (c) <then_branch = a () => (float[2, 6] p) {
+            p = Loop (n, t, x) <body = b (int64 i, bool k, float[2, 6] s) => (bool d, float[2, 6] u) {
+                d = Identity (k) r = Reshape (s, to) e = Exp (r) u = Reshape (e, back) }> }, else_branch = b () => (float[2, 6] q) { q = Neg (x) }> }""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_constants_in_bodies_are_mended(name):
+    source = model(BODIES[name])
+    graph = gs.import_onnx(source)
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    assert graph.outputs[0].shape[0] == "batch"
+    result = gs.export_onnx(graph)
+    rng = np.random.default_rng(0)
+    width = graph.inputs[0].shape[1]
+    parts = [rng.standard_normal((2, width)).astype(np.float32) for _ in range(3)]
+    for c in (True, False):
+        known = {"c": np.array(c), "w": np.arange(20, dtype=np.float32).reshape(5, 4) / 8}
+        others = {t.name: known[t.name] for t in graph.inputs[1:]}
+        single = [run(source, {"x": part, **others})[0] for part in parts]
+        assert_same([single[0]], run(result, {"x": parts[0], **others}))
+        assert_same([np.concatenate(single)], run(result, {"x": np.concatenate(parts), **others}))
+
+
+def test_a_carried_weight_whose_parts_differ_is_no_state_of_each():
+    text = BODIES["carried"].replace("1, 2, 3, 4, 1, 2, 3, 4", "1, 2, 3, 4, 5, 6, 7, 8")
+    report = gs.import_onnx(model(text)).make_dynamic("x", 0, "batch")
+    assert "its parts differ" in report.declined[0].reason
+
+
+def test_indices_that_count_through_a_merged_axis_are_computed():
+    text = "g (int64[2, 3] x) => (int64[2, 1, 3] y) <int64[1] flat = {-1}, int64[2, 1, 3] i = {0, 1, 2, 3, 4, 5}> { f = Reshape (x, flat) y = Gather (f, i) }"
+    graph = gs.import_onnx(model(text))
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined
+    assert any("steps of 3" in entry.reason for entry in report.rewritten)
+    for count in (1, 2, 5):
+        x = np.arange(count * 3).reshape(count, 3)
+        assert run(gs.export_onnx(graph), {"x": x})[0].tolist() == x.reshape(count, 1, 3).tolist()
+
+
+def test_indices_that_do_not_count_stay_and_prove_nothing():
+    text = "g (int64[2, 3] x) => (int64[2, 3] y) <int64[1] flat = {-1}, int64[2, 3] i = {0, 1, 2, 3, 5, 4}> { f = Reshape (x, flat) y = Gather (f, i) }"
+    graph = gs.import_onnx(model(text))
+    assert graph.make_dynamic("x", 0, "batch").declined
+    assert list(graph.inputs[0].shape) == [2, 3]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_an_axis_that_was_merged_behind_another_is_found_again(batch):
+    turned = f"""g (float[{batch}, 3, 4] x) => (float[{batch}, 3, 4] y) <int64[2] flat = {{{3 * batch}, 4}}, int64[3] back = {{3, {batch}, 4}}> {{
+        a = Transpose <perm = [1, 0, 2]> (x) b = Reshape (a, flat) c = Tanh (b) d = Reshape (c, back) e = Transpose <perm = [1, 0, 2]> (d) y = Add (e, x) }}"""
+    graph = gs.import_onnx(model(turned))
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    x = np.random.default_rng(0).standard_normal((5, 3, 4)).astype(np.float32)
+    assert np.allclose(run(gs.export_onnx(graph), {"x": x})[0], np.tanh(x) + x, atol=1e-6)
