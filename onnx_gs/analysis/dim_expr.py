@@ -56,13 +56,14 @@ class Expr:
         '3*n + 1'
     """
 
-    __slots__ = ("_bounds", "_hash", "terms")
+    __slots__ = ("_bounds", "_hash", "_text", "terms")
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         """Keep terms that ``_made`` has put into canonical form."""
         self.terms = terms
         self._hash = hash(frozenset(terms.items()))
         self._bounds: tuple[int | None, int | None] | None = None
+        self._text: str | None = None
 
     def __eq__(self, other: object) -> bool:
         """Compare the canonical forms."""
@@ -113,14 +114,9 @@ class Expr:
 
     def __str__(self) -> str:
         """Spell the expression, highest terms first, as in ``2*batch*n + 1``."""
-        parts = []
-        for m, c in sorted(self.terms.items(), key=lambda item: (-len(item[0]), [_rank(a) for a in item[0]])):
-            factors = [str(a) for a in m]
-            if abs(c) != 1 or not m:
-                factors.insert(0, str(abs(c)))
-            parts.append((" - " if c < 0 else " + ") + "*".join(factors))
-        text = "".join(parts)
-        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+        if self._text is None:  # kept, as products are ordered by it
+            self._text = _spelled(self.terms)
+        return self._text
 
     __repr__ = __str__
 
@@ -137,6 +133,17 @@ def _made(terms: dict[Monomial, int]) -> Dim:
     if len(kept) > MAX_TERMS:
         raise TooLarge
     return Expr(kept)
+
+
+def _spelled(terms: dict[Monomial, int]) -> str:
+    parts = []
+    for m, c in sorted(terms.items(), key=lambda item: (-len(item[0]), [_rank(a) for a in item[0]])):
+        factors = [str(a) for a in m]
+        if abs(c) != 1 or not m:
+            factors.insert(0, str(abs(c)))
+        parts.append((" - " if c < 0 else " + ") + "*".join(factors))
+    text = "".join(parts)
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
 def _grouped(dim: Dim) -> str:

@@ -28,14 +28,40 @@ ShapeFunction = Any  # Callable[[ShapeFacts, Node], None]
 
 #: By operator, or by domain and operator for those of other domains.
 FUNCTIONS: dict[Any, ShapeFunction] = {}
+#: Operators whose functions read constants of floats, which are no part of the facts about a tensor.
+READ_FLOATS = frozenset({"Cast", "CastLike", "Resize", "Upsample"})
 
 
-def handles(*ops: str, domain: str | None = None) -> Callable[[ShapeFunction], ShapeFunction]:
-    """Enter a function into the table, for these operators."""
+#: Functions that give a single output the type and shape of the first input, whatever else the node has.
+HAND_ON: set[ShapeFunction] = set()
+#: How many inputs a function looks at, the first ones; those that are not here may look at all.
+LOOKS_AT: dict[ShapeFunction, int] = {}
+#: Functions that look at no attribute, so that those need not be decoded.
+WITHOUT_ATTRIBUTES: set[ShapeFunction] = set()
+
+
+def handles(
+    *ops: str, domain: str | None = None, looks_at: int | None = None, attributes: bool = True, hands_on: bool = False
+) -> Callable[[ShapeFunction], ShapeFunction]:
+    """Enter a function into the table, for these operators.
+
+    Args:
+        ops: the operators.
+        domain: theirs; None for ONNX's own.
+        looks_at: how many inputs the function looks at, the first ones; None for all.
+        attributes: whether it looks at attributes.
+        hands_on: whether a single output gets type and shape of the first input, whatever else the node has.
+    """
 
     def enter(function: ShapeFunction) -> ShapeFunction:
         for op in ops:
             FUNCTIONS[op if domain is None else (domain, op)] = function
+        if looks_at is not None:
+            LOOKS_AT[function] = looks_at
+        if not attributes:
+            WITHOUT_ATTRIBUTES.add(function)
+        if hands_on:
+            HAND_ON.add(function)
         return function
 
     return enter
@@ -114,7 +140,7 @@ def broadcast(f: ShapeFacts, a: Shape | None, b: Shape | None) -> Shape | None:
     "Asinh", "Acosh", "Atanh", "Erf", "Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "MeanVarianceNormalization",
     "InstanceNormalization",
     "GroupNormalization", "RMSNormalization", "CumSum", "Trilu", "Shrink", "BitwiseNot", "ScatterND", "ScatterElements", "Scatter", "TensorScatter",
-    "Clip", "ReverseSequence", "RotaryEmbedding", "ImageScaler",
+    "Clip", "ReverseSequence", "RotaryEmbedding", "ImageScaler", hands_on=True,
 )  # fmt: skip
 def _same(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
@@ -125,7 +151,7 @@ for _op in ("BiasGelu", "FastGelu", "QuickGelu"):
     handles(_op, domain="com.microsoft")(_same)
 
 
-@handles("Neg", "Abs", "Sign", "Not")
+@handles("Neg", "Abs", "Sign", "Not", attributes=False)
 def _unary(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     known = f.contents(x)
@@ -133,13 +159,13 @@ def _unary(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtype, f.shape(x), shape_arithmetic.unary(node.op, known, dtype) if known else None)
 
 
-@handles("Identity")
+@handles("Identity", attributes=False)
 def _identity(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     f.tell(node._outputs[0], f.dtype(x), f.shape(x), f.contents(x))
 
 
-@handles("IsNaN", "IsInf")
+@handles("IsNaN", "IsInf", attributes=False)
 def _to_bool(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtypes.BOOL, f.shape(node._inputs[0]))
 
@@ -158,7 +184,7 @@ def _cast(f: ShapeFacts, node: Node) -> None:
 
 @handles(
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor", "PRelu",
-    "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+    "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", attributes=False,
 )  # fmt: skip
 def _binary(f: ShapeFacts, node: Node) -> None:
     a, b = node._inputs[0], node._inputs[1]
@@ -173,7 +199,7 @@ def _binary(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtype, x if x == y else broadcast(f, x, y), contents)
 
 
-@handles("Sum", "Mean", "Max", "Min")
+@handles("Sum", "Mean", "Max", "Min", attributes=False)
 def _variadic(f: ShapeFacts, node: Node) -> None:
     first = node._inputs[0]
     shape, contents, dtype = f.shape(first), f.contents(first), f.dtype(first)
@@ -185,7 +211,7 @@ def _variadic(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtype, shape, contents)
 
 
-@handles("Where")
+@handles("Where", attributes=False)
 def _where(f: ShapeFacts, node: Node) -> None:
     c, x, y = node._inputs
     shape = broadcast(f, f.shape(c), broadcast(f, f.shape(x), f.shape(y)))
@@ -201,7 +227,7 @@ def _where(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(x) or f.dtype(y), shape, contents)
 
 
-@handles("Dropout")
+@handles("Dropout", hands_on=True)
 def _dropout(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     f.tell(node._outputs[0], f.dtype(x), f.shape(x))
@@ -241,7 +267,7 @@ def _shape(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtypes.INT64, (len(dims),), Contents((len(dims),), dims))
 
 
-@handles("Size")
+@handles("Size", attributes=False)
 def _size(f: ShapeFacts, node: Node) -> None:
     dims = f.shape(node._inputs[0])
     f.tell(node._outputs[0], dtypes.INT64, (), Contents((), (product(dims),)) if dims is not None else None)
@@ -479,6 +505,7 @@ def _split(f: ShapeFacts, node: Node) -> None:
 def _split_to_sequence(f: ShapeFacts, node: Node) -> None:
     x, out = node._inputs[0], node._outputs[0]
     dims, split = f.shape(x), _given(node, 1)
+    f.only_here()
     f.tell(out, None, None)
     if dims is None or not dims:
         return
@@ -495,8 +522,9 @@ def _split_to_sequence(f: ShapeFacts, node: Node) -> None:
     f.elements[id(out)] = (f.dtype(x), (*dims[:axis], *size, *dims[axis + 1 :]))
 
 
-@handles("SequenceAt")
+@handles("SequenceAt", attributes=False)
 def _sequence_at(f: ShapeFacts, node: Node) -> None:
+    f.only_here()
     found = f.elements.get(id(node._inputs[0]))
     if found is not None:
         dtype, dims = found
@@ -627,7 +655,7 @@ def _gather(f: ShapeFacts, node: Node) -> None:
     return f.tell(node._outputs[0], f.dtype(x), (*dims[:axis], *where, *dims[axis + 1 :]), contents)
 
 
-@handles("GatherElements")
+@handles("GatherElements", attributes=False)
 def _gather_elements(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(node._inputs[0]), f.shape(node._inputs[1]))
 
@@ -640,7 +668,7 @@ def _gather_nd(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(node._inputs[0]), (*at[:-1], *dims[batch + at[-1] :]) if known else None)  # type: ignore[index]
 
 
-@handles("Expand")
+@handles("Expand", attributes=False)
 def _expand(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     target = _target(f, node._inputs[1])
@@ -653,7 +681,7 @@ def _expand(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(x), shape, contents)
 
 
-@handles("Tile")
+@handles("Tile", attributes=False)
 def _tile(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     dims, counts = f.shape(x), f.contents(node._inputs[1])
@@ -681,18 +709,18 @@ def _transpose(f: ShapeFacts, node: Node) -> None:
     return f.tell(node._outputs[0], f.dtype(x), tuple(dims[int(p)] for p in order), contents)
 
 
-@handles("Range")
+@handles("Range", attributes=False)
 def _range(f: ShapeFacts, node: Node) -> None:
     start, limit, delta = (f.scalar(t) for t in node._inputs)
     dtype = next((d for t in node._inputs if (d := f.dtype(t)) is not None), None)
-    length: Dim = f.fresh()
+    length: Dim | None = None
     contents = None
     if type(delta) is int and delta != 0 and isinstance(start, (int, Expr)) and isinstance(limit, (int, Expr)):
         gap = limit - start if delta > 0 else start - limit
         length = maximum(ceildiv(gap, abs(delta)), 0)
         if type(start) is int and isinstance(length, int) and length <= MAX_ITEMS:
             contents = Contents((length,), tuple(range(start, limit, delta)))  # type: ignore[arg-type]
-    f.tell(node._outputs[0], dtype, (length,), contents)
+    f.tell(node._outputs[0], dtype, (f.fresh() if length is None else length,), contents)
 
 
 # -- reductions -------------------------------------------------------------------------------------
@@ -745,7 +773,7 @@ def _topk(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[1], dtypes.INT64, shape)
 
 
-@handles("NonZero")
+@handles("NonZero", attributes=False)
 def _nonzero(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     rank = f.rank(x)
@@ -777,7 +805,7 @@ def _random(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtypes.find(node.attrs.get("dtype")) or dtypes.FLOAT, tuple(int(d) for d in node.attrs["shape"]))
 
 
-@handles("NonMaxSuppression")
+@handles("NonMaxSuppression", attributes=False)
 def _nms(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], dtypes.INT64, (f.fresh(), 3))
 
@@ -785,7 +813,7 @@ def _nms(f: ShapeFacts, node: Node) -> None:
 # -- products ---------------------------------------------------------------------------------------
 
 
-@handles("MatMul", "MatMulInteger", "QLinearMatMul")
+@handles("MatMul", "MatMulInteger", "QLinearMatMul", attributes=False)
 def _matmul(f: ShapeFacts, node: Node) -> None:
     a, b = node._inputs[0], node._inputs[3 if node.op == "QLinearMatMul" else 1]
     dtype = {"MatMulInteger": dtypes.INT32, "QLinearMatMul": f.dtype(node._inputs[-1])}.get(node.op) or f.dtype(a) or f.dtype(b)
@@ -810,7 +838,7 @@ def _fused_matmul(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(node._inputs[0]), _product_shape(f, *shapes))
 
 
-@handles("Gemm")
+@handles("Gemm", looks_at=2)
 def _gemm(f: ShapeFacts, node: Node) -> None:
     a, b = node._inputs[:2]
     x, y = f.shape(a), f.shape(b)
@@ -867,11 +895,19 @@ def _windows(f: ShapeFacts, node: Node, spatial: Shape, kernel: list[int], *, is
     return tuple(out)
 
 
-@handles("Conv", "ConvInteger", "QLinearConv")
+@handles("Conv", "ConvInteger", looks_at=2)
 def _conv(f: ShapeFacts, node: Node) -> None:
-    x, w = node._inputs[0], node._inputs[3 if node.op == "QLinearConv" else 1]
+    x, w = node._inputs[0], node._inputs[1]
+    _convolved(f, node, x, w, dtypes.INT32 if node.op == "ConvInteger" else f.dtype(x) or f.dtype(w))
+
+
+@handles("QLinearConv")
+def _qlinear_conv(f: ShapeFacts, node: Node) -> None:
+    _convolved(f, node, node._inputs[0], node._inputs[3], f.dtype(node._inputs[7]))
+
+
+def _convolved(f: ShapeFacts, node: Node, x: Tensor, w: Tensor, dtype: DataType | None) -> None:
     dims, weight = f.shape(x), f.shape(w)
-    dtype = {"ConvInteger": dtypes.INT32}.get(node.op) or (f.dtype(node._inputs[7]) if node.op == "QLinearConv" else f.dtype(x) or f.dtype(w))
     kernel = [int(k) for k in node.attrs.get("kernel_shape", ())] or list(static(weight[2:]) or () if weight is not None else ())
     if dims is None and weight is not None:
         dims = f.unknown(len(weight))
@@ -881,7 +917,7 @@ def _conv(f: ShapeFacts, node: Node) -> None:
     return f.tell(node._outputs[0], dtype, (dims[0], channels, *_windows(f, node, dims[2:], kernel, is_pool=False)))
 
 
-@handles("ConvTranspose")
+@handles("ConvTranspose", looks_at=2)
 def _conv_transpose(f: ShapeFacts, node: Node) -> None:
     x, w = node._inputs[:2]
     dims, weight = f.shape(x), f.shape(w)
@@ -908,7 +944,7 @@ def _conv_transpose(f: ShapeFacts, node: Node) -> None:
     return f.tell(node._outputs[0], f.dtype(x), (dims[0], weight[1] * int(attrs.get("group", 1)), *spatial))
 
 
-@handles("MaxPool", "AveragePool", "LpPool")
+@handles("MaxPool", "AveragePool", "LpPool", looks_at=1)
 def _pool(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     dims = f.shape(x)
@@ -920,14 +956,14 @@ def _pool(f: ShapeFacts, node: Node) -> None:
         f.tell(at, dtypes.INT64, shape)
 
 
-@handles("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@handles("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", attributes=False)
 def _global_pool(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     dims = f.shape(x)
     f.tell(node._outputs[0], f.dtype(x), None if dims is None else (*dims[:2], *(1 for _ in dims[2:])))
 
 
-@handles("BatchNormalization")
+@handles("BatchNormalization", hands_on=True)
 def _batch_norm(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     f.tell(node._outputs[0], f.dtype(x), f.shape(x))
@@ -935,7 +971,7 @@ def _batch_norm(f: ShapeFacts, node: Node) -> None:
         f.tell(t, f.dtype(node._inputs[3]), f.shape(node._inputs[3]))
 
 
-@handles("LayerNormalization")
+@handles("LayerNormalization", hands_on=True)
 def _layer_norm(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     dims = f.shape(x)
@@ -946,7 +982,7 @@ def _layer_norm(f: ShapeFacts, node: Node) -> None:
         f.tell(t, dtypes.find(node.attrs.get("stash_type", 1)), shape)
 
 
-@handles("SkipLayerNormalization", "SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft")
+@handles("SkipLayerNormalization", "SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft", hands_on=True)
 def _skip_layer_norm(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]
     f.tell(node._outputs[0], f.dtype(x), f.shape(x))
@@ -1040,13 +1076,13 @@ def _roi(f: ShapeFacts, node: Node) -> None:
     f.tell(node._outputs[0], f.dtype(x), (boxes[0] if boxes else f.fresh(), dims[1] if dims else f.fresh(), height, width))
 
 
-@handles("GridSample")
+@handles("GridSample", attributes=False)
 def _grid_sample(f: ShapeFacts, node: Node) -> None:
     dims, at = f.shape(node._inputs[0]), f.shape(node._inputs[1])
     f.tell(node._outputs[0], f.dtype(node._inputs[0]), (*dims[:2], *at[1:-1]) if dims is not None and at is not None else None)
 
 
-@handles("LSTM", "GRU", "RNN")
+@handles("LSTM", "GRU", "RNN", looks_at=3)
 def _recurrent(f: ShapeFacts, node: Node) -> None:
     x, r = node._inputs[0], node._inputs[2]
     dims, weights = f.shape(x), f.shape(r)

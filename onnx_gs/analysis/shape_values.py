@@ -11,7 +11,7 @@ where nothing better is known, and a contradiction is noted in ``conflicts``.
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from onnx_gs.analysis import dim_expr, shape_inference
 from onnx_gs.analysis.dim_expr import Dim, Expr, TooLarge
 from onnx_gs.analysis.shape_arithmetic import MAX_ITEMS, Contents, Item
-from onnx_gs.analysis.shape_functions import FUNCTIONS, Shape
+from onnx_gs.analysis.shape_functions import FUNCTIONS, HAND_ON, LOOKS_AT, READ_FLOATS, WITHOUT_ATTRIBUTES, Shape, ShapeFunction
 from onnx_gs.errors import OnnxGsError
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.attribute import AttributeRef
@@ -28,17 +28,42 @@ from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from onnx_gs.ir.dtypes import DataType
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
 
+#: What shape functions raise of a node that is malformed, or beyond what is followed: nothing is known of its outputs then.
+_BEYOND = (TooLarge, IndexError, TypeError, ValueError, KeyError, ArithmeticError)
+
+
+class Fact:
+    """What is known about a tensor. One object for all tensors of which the same is known, so that it stands for them in keys."""
+
+    __slots__ = ("contents", "dtype", "has_gaps", "shape")
+
+    def __init__(self, dtype: DataType | None, shape: Shape | None, contents: Contents | None) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.contents = contents
+        self.has_gaps = dtype is None or shape is None  # what the model declares may fill them
+        for d in shape or ():
+            if type(d) is not int and _is_unknown(d):
+                self.has_gaps = True
+
+
+_NOTHING = Fact(None, None, None)
+
+
 class ShapeFacts:
     """Element types, shapes and contents of the tensors of a model, found on demand and kept.
 
+    Models repeat their layers: what an operator makes of the same attributes and the same facts is found once.
+
     Args:
         root: the model's graph, or a function; bodies are included.
+        former: facts of the same model, or of another: what they found about operators is not found again.
 
     Example:
         >>> import numpy as np
@@ -50,32 +75,40 @@ class ShapeFacts:
         (2*n, 8)
     """
 
-    def __init__(self, root: Graph) -> None:
+    def __init__(self, root: Graph, former: ShapeFacts | None = None) -> None:
         """Read the declared inputs and walk the model."""
         self.root = root
         self.opset = root.opset
         self.conflicts: list[tuple[Tensor, str]] = []
-        self._dtypes: dict[int, DataType | None] = {}
-        self._shapes: dict[int, Shape | None] = {}
-        self._contents: dict[int, Contents | None] = {}
+        self._facts: dict[int, Fact] = {}
+        self._read: set[int] = set()  # constants whose contents were looked at
         self.elements: dict[int, tuple[DataType | None, tuple[Dim | None, ...]]] = {}  # of lists: what each holds; None for a dim that may differ
         self._kept: list[Any] = []  # ids are keys, so what they stand for stays alive
         self._count = itertools.count()
         self._in_function = hasattr(root, "unique_id")
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
+        self._same: dict[Any, Fact] = {} if former is None else former._same
+        self._made: dict[Any, list[Fact | None]] = {} if former is None or former.opset != self.opset else former._made
+        self._own = 0  # grows with all that holds for one node only, and not for another with the same attributes and facts
         for t in root.inputs:
             self._declare_input(t)
         self._visit_graph(root)
 
     # -- asking -----------------------------------------------------------------------------------
 
+    def _fact(self, tensor: Tensor) -> Fact:
+        """Find out about a tensor that was not met in order."""
+        if isinstance(tensor, Constant):
+            return self._constant(tensor)
+        self._ensure(tensor)
+        return self._facts.get(id(tensor), _NOTHING)
+
     def shape(self, tensor: Tensor) -> Shape | None:
         """Give the dims of a tensor, each a number or an expression; None for an unknown rank."""
         try:
-            return self._shapes[id(tensor)]
+            return self._facts[id(tensor)].shape
         except KeyError:
-            self._ensure(tensor)
-            return self._shapes.get(id(tensor))
+            return self._fact(tensor).shape
 
     def rank(self, tensor: Tensor) -> int | None:
         """Give the number of dims."""
@@ -85,21 +118,27 @@ class ShapeFacts:
     def dtype(self, tensor: Tensor) -> DataType | None:
         """Give the element type."""
         try:
-            return self._dtypes[id(tensor)]
+            return self._facts[id(tensor)].dtype
         except KeyError:
-            self._ensure(tensor)
-            return self._dtypes.get(id(tensor))
+            return self._fact(tensor).dtype
 
     def contents(self, tensor: Tensor) -> Contents | None:
         """Give what a small integer or boolean tensor holds, as far as it is known; None where nothing is."""
-        if isinstance(tensor, Constant):
-            try:
-                return self._contents[id(tensor)]
-            except KeyError:
-                return self._constant_contents(tensor)
-        if id(tensor) not in self._shapes:
-            self._ensure(tensor)
-        return self._contents.get(id(tensor))
+        try:
+            found = self._facts[id(tensor)].contents
+        except KeyError:
+            found = self._fact(tensor).contents
+        if found is None and isinstance(tensor, Constant) and id(tensor) not in self._read:  # it became one since
+            return self._constant(tensor).contents
+        return found
+
+    def found_contents(self, tensor: Tensor) -> Contents | None:
+        """Give what ``contents`` gives of a tensor that was met; None for others, as nothing is looked for."""
+        return self._facts.get(id(tensor), _NOTHING).contents
+
+    def all_contents(self) -> Iterator[Contents]:
+        """Give the contents of every tensor that was met and has known ones."""
+        return (fact.contents for fact in self._facts.values() if fact.contents is not None)
 
     def integers(self, tensor: Tensor) -> tuple[int, ...] | None:
         """Give the elements of a tensor that holds known integers, else None."""
@@ -112,6 +151,7 @@ class ShapeFacts:
         """Give the elements of a small constant of floats, such as the scales of ``Resize``, else None."""
         if not isinstance(tensor, Constant) or tensor.nbytes > MAX_ITEMS or (known := dtypes.of(tensor)) is None or known.kind != "float":
             return None
+        self._own += 1
         return tuple(np.asarray(tensor.values).astype(np.float64).ravel().tolist())
 
     def scalar(self, tensor: Tensor) -> Item:
@@ -123,6 +163,7 @@ class ShapeFacts:
 
     def fresh(self) -> Expr:
         """Give a size that nothing is known about."""
+        self._own += 1
         return dim_expr.symbol(f"?{next(self._count)}")
 
     def unknown(self, rank: int) -> Shape:
@@ -133,20 +174,34 @@ class ShapeFacts:
         """Note what is known about a tensor; what the model declares fills the gaps."""
         if not tensor._name:
             return
-        key = id(tensor)
-        self._kept.append(tensor)
-        if not isinstance(tensor, Constant):
-            if shape is None or dtype is None:
-                dtype, shape = self._filled(tensor, dtype, shape)
-            else:
-                for d in shape:
-                    if type(d) is not int and _is_unknown(d):
-                        dtype, shape = self._filled(tensor, dtype, shape)
-                        break
-        self._dtypes[key] = dtype
-        self._shapes[key] = shape
-        if contents is not None and len(contents.items) <= MAX_ITEMS and any(i is not None for i in contents.items):
-            self._contents[key] = contents
+        if contents is not None:
+            items = contents.items
+            if len(items) > MAX_ITEMS or not items or (items[0] is None and all(i is None for i in items)):
+                contents = None
+        self._note(tensor, self._shared(dtype, shape, contents))
+
+    def _with_declared(self, tensor: Tensor, fact: Fact) -> Fact:
+        """Fill gaps by what the model declares of this very tensor."""
+        conflicts = len(self.conflicts)
+        dtype, shape = self._filled(tensor, fact.dtype, fact.shape)
+        if dtype is fact.dtype and shape == fact.shape and len(self.conflicts) == conflicts:
+            return fact
+        self._own += 1
+        return self._shared(dtype, shape, fact.contents)
+
+    def only_here(self) -> None:
+        """Note that what a shape function is telling comes from more than attributes and facts, so that it holds for this node only."""
+        self._own += 1
+
+    def _shared(self, dtype: DataType | None, shape: Shape | None, contents: Contents | None) -> Fact:
+        """Give the one object that says this."""
+        key: Any = (None if dtype is None else dtype.number, shape)
+        if contents is not None:
+            key = (key, contents, tuple(map(type, contents.items)))  # True is no 1
+        found = self._same.get(key)
+        if found is None:
+            found = self._same[key] = Fact(dtype, shape, contents)
+        return found
 
     def _filled(self, tensor: Tensor, dtype: DataType | None, shape: Shape | None) -> tuple[DataType | None, Shape | None]:
         if dtype is None:
@@ -169,25 +224,22 @@ class ShapeFacts:
         if declared is not None:
             shape = tuple(int(d) if is_static_dim(d) else self._named(d) for d in declared)
         self._kept.append(tensor)
-        self._dtypes[id(tensor)] = dtypes.of(tensor)
-        self._shapes[id(tensor)] = shape
+        self._facts[id(tensor)] = self._shared(dtypes.of(tensor), shape, None)
 
     def _named(self, dim: Any) -> Expr:
         return dim_expr.symbol(dim) if isinstance(dim, str) and dim and not dim.startswith("?") else self.fresh()
 
-    def _constant_contents(self, tensor: Constant) -> Contents | None:
+    def _constant(self, tensor: Constant) -> Fact:
+        """Look at a constant: its numbers are read where they may be sizes."""
         self._kept.append(tensor)
-        known = dtypes.of(tensor)
-        shape = tensor.shape
-        count = 1
-        for d in shape:
-            count *= d
-        found = None
-        if known is not None and count <= MAX_ITEMS and known.kind in {"int", "bool", "uint"} and known.bits >= 8:
-            found = Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist()))
-        self._contents[id(tensor)] = found
-        self._shapes[id(tensor)] = shape
-        self._dtypes[id(tensor)] = known
+        self._read.add(id(tensor))
+        stored = tensor._values
+        known = dtypes.find(stored.dtype)
+        shape = tuple(stored.shape)
+        contents = None
+        if known is not None and known.kind in {"int", "bool", "uint"} and known.bits >= 8 and math.prod(shape) <= MAX_ITEMS:
+            contents = Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist()))
+        found = self._facts[id(tensor)] = self._shared(known, shape, contents)
         return found
 
     # -- walking ----------------------------------------------------------------------------------
@@ -197,17 +249,12 @@ class ShapeFacts:
             self.visit(node)
 
     def _ensure(self, tensor: Tensor) -> None:
-        """Find the facts of a tensor that was not met in order: of a constant, or of a node that a pass has put in."""
-        if isinstance(tensor, Constant):
-            self._kept.append(tensor)
-            self._dtypes[id(tensor)] = dtypes.of(tensor)
-            self._shapes[id(tensor)] = tensor.shape
-            return
+        """Find the facts of a tensor that was not met in order, as of a node that a pass has put in."""
         pending = [tensor]
         started: set[int] = set()
         while pending:
             current = pending[-1]
-            if id(current) in self._shapes:
+            if id(current) in self._facts:
                 pending.pop()
                 continue
             producer = current._inputs[0] if current._inputs else None
@@ -215,27 +262,78 @@ class ShapeFacts:
                 pending.pop()
                 if producer is not None and current._name:
                     self.visit(producer)
-                if id(current) not in self._shapes:
+                if id(current) not in self._facts:
                     self._kept.append(current)
-                    self._dtypes[id(current)], self._shapes[id(current)] = self._filled(current, None, None) if current._name else (None, None)
+                    self._facts[id(current)] = self._shared(*self._filled(current, None, None), None) if current._name else _NOTHING
                 continue
             started.add(id(producer))
-            pending.extend(t for t in producer._inputs if id(t) not in self._shapes and not isinstance(t, Constant))
+            pending.extend(t for t in producer._inputs if id(t) not in self._facts and not isinstance(t, Constant))
 
     def visit(self, node: Node) -> None:
         """Find the facts of a node's outputs from those of its inputs."""
-        key = node.op if node.domain in ONNX_DOMAINS else (node.domain, node.op)
-        function = FUNCTIONS.get(key)
+        op = node.op if node.domain in ONNX_DOMAINS else (node.domain, node.op)
+        function = FUNCTIONS.get(op)
+        facts = self._facts
         if function is not None and not (self._in_function and any(isinstance(v, AttributeRef) for v in node.attrs.values())):
-            # malformed, or beyond what is followed: nothing is known then
-            with suppress(TooLarge, IndexError, TypeError, ValueError, KeyError, ArithmeticError):
+            if function in HAND_ON and len(node._outputs) == 1 and node._inputs:
+                self._hand_on(node._inputs[0], node._outputs[0])
+                return
+            key = self._key(op, node, function)
+            made = None if key is None else self._made.get(key)
+            if made is not None:
+                for t, fact in zip(node._outputs, made):
+                    if fact is not None:
+                        self._note(t, fact)
+                return
+            own = self._own
+            try:
                 function(self, node)
+            except _BEYOND:
+                key = None
+            if key is not None and own == self._own:
+                told = [facts.get(id(t)) for t in node._outputs]
+                if None not in told or all(fact is not None or not t._name for fact, t in zip(told, node._outputs)):
+                    self._made[key] = told
+                    return
         for t in node._outputs:
-            if t._name and id(t) not in self._shapes:
+            if t._name and id(t) not in facts:
                 self._tell_from_fallback(node, t)
+
+    def _hand_on(self, x: Tensor, y: Tensor) -> None:
+        """Note that a tensor has the type and shape of another."""
+        fact = self._facts.get(id(x)) or self._fact(x)
+        if fact.contents is not None:
+            fact = self._shared(fact.dtype, fact.shape, None)
+        self._note(y, fact)
+
+    def _note(self, tensor: Tensor, fact: Fact) -> None:
+        """Note a fact about a tensor; what the model declares fills gaps."""
+        if tensor._name:
+            if fact.has_gaps and not isinstance(tensor, Constant):
+                fact = self._with_declared(tensor, fact)
+            self._kept.append(tensor)
+            self._facts[id(tensor)] = fact
+
+    def _key(self, op: Any, node: Node, function: ShapeFunction) -> tuple[Any, ...] | None:
+        """Give all that a shape function goes by: operator, attributes, the facts of the inputs, and which outputs there are; None for some nodes."""
+        signature: tuple[Any, ...] | None = ()
+        if function not in WITHOUT_ATTRIBUTES and (attrs := node.attrs):
+            signature = _signature(attrs)
+            if signature is None:
+                return None
+        inputs: list[Tensor] = node._inputs
+        outputs = node._outputs
+        if function in LOOKS_AT:
+            inputs = inputs[: LOOKS_AT[function]]
+        elif op in READ_FLOATS and any(isinstance(t, Constant) for t in inputs):
+            return None
+        named = 1 if len(outputs) == 1 else tuple([bool(t._name) for t in outputs])
+        facts = self._facts
+        return (op, signature, named, *[facts.get(id(t)) or self._fact(t) for t in inputs])
 
     def _tell_from_fallback(self, node: Node, tensor: Tensor) -> None:
         """Tell what ONNX's own inference says where there is no function for the operator in the table."""
+        self._own += 1
         found = None
         if not self._in_function and tensor.type == "tensor_type" and self._is_foreign(node):
             if self._fallback is None:
@@ -271,14 +369,13 @@ class ShapeFacts:
         """Walk a body with its inputs' types and shapes given; give those of its outputs."""
         for inner in walk.graphs(body):
             for t in itertools.chain(inner.inputs, *(n._outputs for n in inner.nodes)):
-                for table in (self._shapes, self._dtypes, self._contents, self.elements):
-                    table.pop(id(t), None)
+                self._facts.pop(id(t), None)
+                self.elements.pop(id(t), None)
         # not filled up from what the body declares: exporters declare of a carried value the size that it has in the first trip
         for t, (dtype, shape) in zip(body.inputs, shapes):
             if t._name:
                 self._kept.append(t)
-                self._dtypes[id(t)] = dtypes.of(t) if dtype is None else dtype
-                self._shapes[id(t)] = shape
+                self._facts[id(t)] = self._shared(dtypes.of(t) if dtype is None else dtype, shape, None)
         for t in body.inputs[len(shapes) :]:
             self.tell(t, None, None)
         self._visit_graph(body)
@@ -287,6 +384,23 @@ class ShapeFacts:
     def tell_inside(self, body: Graph) -> None:
         """Walk a body about whose inputs only the declarations are known."""
         self.visit_body(body, [])
+
+
+_PLAIN = frozenset({int, float, str, bytes, bool})
+
+
+def _signature(attrs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Give attributes as a key; None where some are more than numbers, texts and lists of these."""
+    parts: list[Any] = []
+    for name, value in attrs.items():
+        kind = type(value)
+        if kind in _PLAIN:
+            parts += (name, value)
+        elif kind is list and _PLAIN.issuperset(map(type, value)):
+            parts += (name, *value, list)  # which ends it
+        else:
+            return None
+    return tuple(parts)
 
 
 def _is_unknown(dim: Dim) -> bool:
@@ -319,6 +433,7 @@ def register_shape_function(domain: str, op: str) -> Callable[[Callable[..., Any
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         def told(facts: ShapeFacts, node: Node) -> None:
+            facts.only_here()  # it may go by anything
             answer = function(node, [facts.shape(t) if t._name else None for t in node._inputs])
             for t, entry in zip(node._outputs, answer):
                 if entry is None:

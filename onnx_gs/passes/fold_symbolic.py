@@ -60,7 +60,7 @@ class FoldShapeValues(Pass):
 def _decided(work: Work, node: Node) -> bool:
     facts = work.facts
     for t in node._outputs:
-        held = facts._contents.get(id(t)) if t._name else None
+        held = facts.found_contents(t) if t._name else None
         if held is None or isinstance(t, Constant):
             return False
         dtype = facts.dtype(t)

@@ -37,6 +37,7 @@ class Work:
         self.root = root
         self.report = report
         self._facts: ShapeFacts | None = None
+        self._former: ShapeFacts | None = None
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
         self._graphs: list[Graph] | None = None
@@ -47,7 +48,8 @@ class Work:
     def facts(self) -> ShapeFacts:
         """What is known about shapes; found on first use."""
         if self._facts is None:
-            self._facts = ShapeFacts(self.root)
+            self._facts = ShapeFacts(self.root, self._former)
+            self._former = None
             for tensor, what in self._facts.conflicts:
                 self.report.warn(f"tensor '{tensor.name}' is {what}")
         return self._facts
@@ -72,7 +74,8 @@ class Work:
         return self._graphs
 
     def forget_facts(self) -> None:
-        """Forget facts, so that they are found anew."""
+        """Forget facts, so that they are found anew; what operators make of shapes stays true."""
+        self._former = self._facts
         self._facts = None
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:

@@ -38,7 +38,7 @@ class ShareShapes(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Share in node order; a body also sees what is before its node."""
         for work in works(graph, report):
-            if any(_is_symbolic(held) for held in work.facts._contents.values()):
+            if any(_is_symbolic(held) for held in work.facts.all_contents()):
                 _share(work, work.root, _Seen({}, {}, {}))
                 work.finish()
 
@@ -72,7 +72,7 @@ def _share(work: Work, owner: Graph, seen: _Seen) -> None:
             for body in walk.bodies(node):
                 _share(work, body, seen.inside())
         t = node._outputs[0]
-        held = facts._contents.get(id(t)) if len(node._outputs) == 1 else None
+        held = facts.found_contents(t) if len(node._outputs) == 1 else None
         if held is None or not _is_symbolic(held) or isinstance(t, Constant):
             for out in node._outputs:
                 if out._name:
