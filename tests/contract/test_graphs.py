@@ -129,6 +129,22 @@ def test_attributes_hide_registered_functions() -> None:
     assert graph.cleanup() is graph
 
 
+@pytest.mark.usefixtures("registry")
+def test_registered_functions_come_before_local_ones_and_work_on_functions() -> None:
+    local = gs.Function("op")
+    graph = gs.Graph(functions=[local], opset=13)
+    assert graph.op(inputs=[]) is graph.nodes[0].outputs
+
+    @gs.Graph.register(opsets=range(12, 14))
+    def op(self: gs.Graph, *args: Any, **kwargs: Any) -> Any:
+        return self, args, kwargs
+
+    assert graph.op(1, k=2) == (graph, (1,), {"k": 2})
+    function = gs.Function("F", opset=13)
+    assert function.op(3) == (function, (3,), {})
+    assert not hasattr(gs.Function("F", opset=14), "op")
+
+
 def test_looking_for_what_is_not_there_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     assert not hasattr(gs.Graph(), "no_such_function")
     assert capsys.readouterr().out == ""

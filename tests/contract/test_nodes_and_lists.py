@@ -214,6 +214,19 @@ def test_the_same_from_the_side_of_tensors() -> None:
     assert nodes[1].outputs[0] is tensor
 
 
+def test_a_list_made_by_hand_names_the_mirror() -> None:
+    make = module("util.misc").SynchronizedList
+    node, tensors = gs.Node("Op"), [gs.Variable("a"), gs.Variable("b")]
+    inputs = make(node, field_name="outputs", initial=tensors)
+    assert isinstance(inputs, list)
+    assert inputs == tensors
+    assert [list(map(id, t.outputs)) for t in tensors] == [[id(node)]] * 2
+    assert not tensors[0].inputs
+    outputs = make(node, "inputs", [gs.Variable("c")])
+    assert outputs[0].inputs[0] is node
+    assert type(node.inputs) is make
+
+
 def test_augmented_assignment_on_the_owner() -> None:
     node = gs.Node("Op", inputs=[gs.Variable("a")])
     kept = node.inputs

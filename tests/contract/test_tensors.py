@@ -186,6 +186,28 @@ def test_text() -> None:
     assert "[1.5 2.5]" in repr(tensor)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [(np.float32, "float32"), (np.dtype("int8"), "int8"), (onnx.TensorProto.BFLOAT16, "BFLOAT16"), (None, "None"), (object, "object"), (str, "object"),
+     (99, "99"), ("no type", "no type"), (np.dtype(">f4"), ">f4")],
+)  # fmt: skip
+def test_text_of_element_types(dtype: Any, text: str) -> None:
+    assert str(gs.Variable("x", dtype, ())) == f"Variable (x): (shape=(), dtype={text})"
+
+
+@pytest.mark.parametrize("shape", [None, (), [], (1, "n"), [1, None], ("",), [-1]])
+def test_shapes_are_kept_and_shown_as_given(shape: Any) -> None:
+    tensor = gs.Variable("x", np.float32, shape)
+    assert tensor.shape is shape
+    assert f"(shape={shape}, " in str(tensor)
+
+
+def test_to_variable_takes_the_exported_type() -> None:
+    tensor = gs.Constant("c", np.ones(2, np.float32), export_dtype=np.float16).to_variable(shape=(2,))
+    assert (tensor.dtype, tensor.shape, tensor.type) == (np.float16, (2,), "tensor_type")
+    assert gs.Variable("v", np.int8, (3,)).to_variable().dtype == np.int8
+
+
 # -- lazy values ----------------------------------------------------------------------------------
 
 
