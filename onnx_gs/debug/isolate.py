@@ -154,7 +154,7 @@ def _extract(
         starts = [t for t in starts if id(t) in used]
     listed = starts if inputs_given else [t for t in index.root.inputs if home is index.root and (id(t) in used or id(t) in {id(e) for e in ends})]
     borders = list({id(t): t for t in [*listed, *unlisted]}.values())
-    inferred = _types(index.root, [*borders, *ends])
+    inferred = _types(index, [*borders, *ends])
     with collector_paused():
         return _copy_part(index.root, home, needed, borders, ends, name, inferred)
 
@@ -189,14 +189,16 @@ def _needed(
     return [n for n in home.nodes if id(n) in taken], list(entering.values())
 
 
-def _types(root: Graph, borders: list[Tensor]) -> dict[int, Tensor]:
+def _types(index: Index, borders: list[Tensor]) -> dict[int, Tensor]:
     """Give, by ``id``, the inferred twins of those border tensors whose dtype or shape the model does not say; the model stays as it is."""
     missing = [t for t in borders if isinstance(t, Variable) and t.type == "tensor_type" and (t.dtype is None or t.shape is None)]
     if not missing:
         return {}
-    twins = Twins(None, local_ids(root))
+    root = index.root
     with collector_paused():
-        whole = copy_graph(root, twins=twins)
+        before = _upstream(index, missing)
+        twins = Twins(None, local_ids(before))
+        whole = copy_graph(before, twins=twins)
         for graph in walk.graphs(whole):
             order.sort_nodes(graph)
         shape_inference.infer(whole)
@@ -207,6 +209,28 @@ def _types(root: Graph, borders: list[Tensor]) -> dict[int, Tensor]:
         if found[id(t)].dtype is None:
             LOGGER.warning("the dtype of '%s' cannot be inferred; set it before the part is saved", t.name)
     return found
+
+
+def _upstream(index: Index, tensors: Sequence[Tensor]) -> Graph:
+    """Give the model with only those nodes of the main graph that tensors at any depth come from; nothing is copied or changed."""
+    root = index.root
+    captured = scopes.all_captures(root)
+    makers: dict[int, Node] = {}
+    for t in tensors:
+        parent = index.parents.get(id(index.home[id(t)]))
+        inside: list[Node] = list(t._inputs) or ([] if parent is None else [parent[1]])  # what a body is given comes from where its node is
+        for node in inside:
+            lifted = index.lifted(node, root)
+            if lifted is not None:
+                makers[id(lifted)] = lifted
+    read = [t for node in makers.values() for t in (*node._inputs, *captured.get(id(node), ()))]
+    needed, _ = _needed(index, root, set(), read, captured, None)
+    taken = {*makers, *map(id, needed)}
+    shell = object.__new__(type(root))
+    shell.__dict__.update(root.__dict__)
+    shell.nodes = [node for node in root.nodes if id(node) in taken]
+    shell._outputs = []
+    return shell
 
 
 def _dtype_by_schema(root: Graph, t: Tensor) -> Any:

@@ -220,3 +220,22 @@ def test_deeply_nested_branches_take_no_time() -> None:
     graph = gs.import_onnx(onnx.parser.parse_model(model + '\n<domain: "local", opset_import: ["" : 18]>\nf (p) => (q) { q = Neg(p) }'))
     part = isolate(graph, outputs=["r"])  # a walk that doubles at each depth would not end
     assert len(part.functions) == 1
+
+
+def test_types_are_inferred_from_what_is_above_only_and_the_model_stays() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[n, 4] x, bool c) => (float[n, 4] y, z) {
+      [a] h = Neg(x)
+      [i] k = If(c) <then_branch = t () => (m) { [deep] d = Abs(h)  m = Exp(d) }, else_branch = e () => (o) { o = Identity(h) }>
+      [b] y = Relu(k)
+      [s] z = Shape(y)
+    }"""
+    graph = gs.import_onnx(onnx.parser.parse_model(text))
+    before = str(graph)
+    part = isolate(graph, nodes=["b"])
+    assert [(t.name, t.dtype, list(t.shape)) for t in part.inputs] == [("k", np.float32, ["n", 4])]
+    inner = isolate(graph, nodes=["i > then_branch > deep"])
+    assert [(t.name, t.dtype, list(t.shape)) for t in (*inner.inputs, *inner.outputs)] == [("h", np.float32, ["n", 4]), ("d", np.float32, ["n", 4])]
+    assert str(graph) == before
+    assert [t.name for t in graph.outputs] == ["y", "z"]
+    assert all(n.outputs[0].inputs == [n] for n in graph.nodes)
