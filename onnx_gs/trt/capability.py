@@ -381,12 +381,13 @@ def targets() -> list[str]:
     return [str(t) for t in KNOWN]
 
 
-def target_of(text: str | Target | None) -> Target:
+def target_of(text: str | Target | None, *, load: bool = True) -> Target:
     """Read a target.
 
     Args:
         text: such as ``"rtx-1.7"``, ``"rtx"``, ``"tensorrt-10.3"``, ``"10.3"``; None for the installed library, and full TensorRT of the newest
             version that the table knows where there is none.
+        load: whether the installed library may be loaded to learn what it is.
 
     Raises:
         GraphValueError: it names no TensorRT.
@@ -398,7 +399,7 @@ def target_of(text: str | Target | None) -> Target:
     if isinstance(text, Target):
         return text
     if text is None:
-        library = tensorrt.installed()
+        library = tensorrt.installed() if load else tensorrt.described()
         return KNOWN[0] if library is None else Target(library.is_rtx, library.version[:2])
     match = re.fullmatch(r"(rtx|tensorrt[-_]rtx|tensorrt|trt)?[-_ ]?(\d+(?:\.\d+)*)?", text.strip().lower())
     if match is None or not (match[1] or match[2]):

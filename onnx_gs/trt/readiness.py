@@ -94,14 +94,14 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
         ('unsupported-op', "graph 'onnx_graphsurgeon_graph' > node #0 (Det)")
     """
     started = time.perf_counter()
-    wanted = target_of(target)
+    wanted = target_of(target, load=not static)
     graph = model if isinstance(model, Graph) else _load(model)
     result = Readiness(wanted, checked_by=["table"])
     with collector_paused():  # each of its rounds would look through the whole graph
         facts = ModelFacts(graph)
         for found in _distinct(examine(facts, wanted)):
             (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
-    library = tensorrt.installed()
+    library = None if static else tensorrt.installed()
     if static:
         result.notes.append("TensorRT's own parser and builder were not asked (static)")
     elif library is None:

@@ -7,14 +7,17 @@ is loaded on first use. What TensorRT calls from its own threads (logger, error 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 import os
 import re
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import MissingExtraError, OnnxGsError, TensorRTError
@@ -30,6 +33,7 @@ __all__ = [
     "Messages",
     "clean",
     "cuda_missing",
+    "described",
     "installed",
     "listen",
     "logger",
@@ -100,8 +104,30 @@ def installed() -> Library | None:
     if found is None:
         return None
     module, name = found
-    text = str(module.__version__)
-    return Library(name, tuple(int(part) for part in re.findall(r"\d+", text)), text)
+    return _library(name, str(module.__version__))
+
+
+def described() -> Library | None:
+    """Give the installed TensorRT by the folder of its package's metadata, so that nothing is loaded; as ``installed`` where that is not clear.
+
+    Example:
+        >>> described() == installed()
+        True
+    """
+    wanted = os.environ.get("ONNX_GS_TENSORRT")
+    if _load.cache_info().currsize or not sys.modules.keys().isdisjoint(PACKAGES) or wanted not in {None, *PACKAGES}:
+        return installed()
+    for name in (wanted,) if wanted else PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        found = list(Path(spec.origin).parent.parent.glob(f"{name}-*.dist-info"))
+        return _library(name, found[0].stem.partition("-")[2]) if len(found) == 1 else installed()
+    return None
+
+
+def _library(name: str, version: str) -> Library:
+    return Library(name, tuple(int(part) for part in re.findall(r"\d+", version)), version)
 
 
 def require(purpose: str) -> Library:

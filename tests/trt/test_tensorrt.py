@@ -82,3 +82,21 @@ print("fine")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "fine\n", done.stderr
+
+
+def test_a_static_check_knows_the_installed_library_without_loading_it():
+    code = """
+import sys
+import numpy as np
+from onnx_gs.ir import Graph, Node, Variable
+from onnx_gs.trt import check, tensorrt
+x, y = Variable("x", np.float32, (4,)), Variable("y", np.float32, (4,))
+found = check(Graph([Node("Relu", inputs=[x], outputs=[y])], [x], [y], opset=18), static=True)
+assert not {"tensorrt", "tensorrt_rtx"} & set(sys.modules), "loaded"
+described = tensorrt.described()
+assert described == tensorrt.installed()
+assert described is None or found.target.matches(described)
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "fine\n", done.stderr
