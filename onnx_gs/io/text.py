@@ -48,7 +48,7 @@ def parse(
         text = f'<ir_version: {ir_version or onnx.IR_VERSION}, opset_import: ["" : {version}]>\n{text}'
     try:
         model = onnx.parser.parse_model(text)
-    except onnx.parser.ParseError as error:
+    except (onnx.parser.ParseError, IndexError, ValueError, RuntimeError) as error:  # of numbers that it cannot hold, the parser says so by others
         raise GraphError(f"ONNX text does not parse: {_reason(error, above=int(alone))}", fix="see onnx/docs/Syntax.md") from error
     return import_model(model, graph_type=graph_type, function_type=function_type, owned=True)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import onnx
 import pytest
 
 import onnx_gs as gs
 from onnx_gs.io import formats
+from onnx_gs.io.text import parse
 from onnx_gs.ir.isomorphism import difference
 
 EXACT = [".onnx", ".pb", ".textproto", ".prototxt", ".pbtxt", ".txtpb", ".json", ".onnxjson", ".JSON"]
@@ -22,6 +25,16 @@ def model() -> gs.Graph:
     return gs.import_onnx(gs.export_onnx(gs.Graph(nodes, [x], [y], name="g", opset=18, ir_version=9)))  # attributes in float32
 
 
+def readable_numbers() -> list[str]:
+    """List those numbers that the installed onnx reads in text; older ones stop at the smallest normal one."""
+    found = []
+    for text in ("0.1", "1e-40"):
+        with contextlib.suppress(gs.GraphError):
+            parse(f"g (float[1] x) => (float[1] y) <float[1] w = {{{text}}}> {{ y = Add (x, w) }}")
+            found.append(text)
+    return found
+
+
 def load(path):
     return formats.load(str(path), graph_type=gs.Graph, function_type=gs.Function)
 
@@ -29,6 +42,10 @@ def load(path):
 @pytest.mark.parametrize("extension", EXACT + TEXT)
 def test_there_and_back(extension, tmp_path):
     path = tmp_path / f"model{extension}"
+    if extension in TEXT and "1e-40" not in readable_numbers():
+        with pytest.raises(gs.ModelFileError, match="cannot hold this model"):
+            formats.save(model(), str(path))
+        return
     formats.save(model(), str(path))
     back = load(path)
     assert difference(model(), back) is None
