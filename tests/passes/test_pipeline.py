@@ -90,6 +90,21 @@ def test_the_pass_and_the_node_that_changed_an_output_are_named():
     assert "(Exp)" in str(caught.value.where)
 
 
+def test_a_change_inside_a_function_is_noticed():
+    @dataclass(frozen=True)
+    class BreakFunctions(Pass):
+        name: ClassVar[str] = "break-functions"
+
+        def run(self, graph, report):
+            graph.functions[0].nodes[0].op = "Abs"
+            report.rewrote(graph.functions[0], graph.functions[0].nodes[0], "broken")
+
+    functions = '<domain: "local", opset_import: ["" : 18]> F (x) => (y) { y = Neg (x) }'
+    graph = rewrites.parse("g (float[2] x) => (float[2] y) { y = local.F (x) }", functions=functions)
+    with pytest.raises(gs.VerificationError, match="break-functions"):
+        Pipeline((BreakFunctions(),), verify=True)(graph)
+
+
 def test_a_fixpoint_ends_when_nothing_changes():
     graph = rewrites.parse(TEXT)
     Fixpoint((FoldConstants(), Cleanup()))(graph)
