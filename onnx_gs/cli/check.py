@@ -33,12 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Check the model."""
+    from onnx_gs.ir.bulk import collector_paused, count_as_old
     from onnx_gs.trt.options import parse_dims
     from onnx_gs.trt.readiness import check
 
     if options.static and (options.shapes or options.dims):
         raise GraphValueError("--shapes and --dims are for the builder, which --static does not ask", fix="leave them out, or leave --static out")
-    graph = models.read(options.model, session)
+    with collector_paused():
+        graph = models.read(options.model, session)
+        count_as_old()
     settings = {}
     if options.shapes:
         settings["shapes"] = options.shapes
