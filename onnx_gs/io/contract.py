@@ -10,7 +10,7 @@ import onnx
 
 from onnx_gs.errors import GraphError
 from onnx_gs.io import attributes, exporter, tensor_data, types
-from onnx_gs.io.importer import Importer, opset_of, variable
+from onnx_gs.io.importer import DEFAULTS_SINCE, Importer, opset_of, variable
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.function import Function
@@ -193,8 +193,11 @@ class OnnxImporter:
         functions: list[Function] | None = None,
         ir_version: int | None = None,
     ) -> Graph:
-        """Give a graph; ``tensor_map`` has the tensors of the graphs around it, and is not changed."""
-        importer = cls._importer(opset, import_domains, ir_version)
+        """Give a graph; ``tensor_map`` has the tensors of the graphs around it, and is not changed.
+
+        Without ``ir_version``, weights that are listed as inputs are taken for weights, as before IR 4.
+        """
+        importer = cls._importer(opset, import_domains, ir_version if ir_version is not None else DEFAULTS_SINCE - 1)
         if functions is not None:
             importer.functions = functions
         graph = cls.graph_type(name=onnx_graph.name, producer_name=producer_name, producer_version=producer_version, ir_version=ir_version)

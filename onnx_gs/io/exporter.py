@@ -289,8 +289,12 @@ class Exporter:
                 raise _clash(graph, meant, t)
 
     def _inputs(self, graph: Graph, weights: Sequence[Tensor], *, top: bool) -> list[Tensor]:
-        """List what the graph declares as inputs: before IR 4, weights are inputs too."""
-        if self.ir_version is None or self.ir_version >= DEFAULTS_SINCE:
+        """List what the graph declares as inputs: before IR 4, weights are inputs too; where no IR version is known, those that were."""
+        if self.ir_version is None:
+            top = False
+            if not any(isinstance(t, Constant) for _, t in (graph._record.inputs if graph._record is not None else ())):
+                return graph.inputs
+        elif self.ir_version >= DEFAULTS_SINCE:
             return graph.inputs
         listed = {id(t): at for at, t in enumerate(graph.inputs)}
         stored = {id(t) for t in weights}

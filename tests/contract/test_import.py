@@ -104,6 +104,21 @@ def test_before_ir_4_weights_that_are_inputs_are_just_weights() -> None:
     assert gs.export_onnx(graph) == proto
 
 
+def test_a_graph_on_its_own_takes_weights_that_are_inputs_for_weights() -> None:
+    proto = model("g (float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }").graph
+    proto.initializer.append(numpy_helper.from_array(np.array([1, 2], np.float32), "w"))
+    graph = importer().import_graph(proto)
+    assert [t.name for t in graph.inputs] == ["x"]
+    assert isinstance(graph.nodes[0].inputs[1], gs.Constant)
+    assert module("exporters.onnx_exporter").OnnxExporter.export_graph(graph) == proto
+    assert [i.name for i in gs.export_onnx(graph).graph.input] == ["x"]
+    graph.nodes[0].inputs[1] = gs.Variable("z", np.float32, (2,))
+    assert [i.name for i in module("exporters.onnx_exporter").OnnxExporter.export_graph(graph).input] == ["x"]
+    given = importer().import_graph(proto, ir_version=8)
+    assert [t.name for t in given.inputs] == ["x", "w"]
+    assert module("exporters.onnx_exporter").OnnxExporter.export_graph(given) == proto
+
+
 def test_where_the_values_came_from_is_kept() -> None:
     proto = model(SIMPLE)
     assert gs.import_onnx(proto).tensors()["w"].data_location is None  # type: ignore[attr-defined]
