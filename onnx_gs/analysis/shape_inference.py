@@ -12,12 +12,14 @@ import onnx.shape_inference
 from onnx_gs.analysis import constness
 from onnx_gs.errors import OnnxGsError
 from onnx_gs.io import structure, types
+from onnx_gs.io.tensor_data import EXTERNAL
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.shapes import is_static, is_static_dim
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ir.types import ValueType
+from onnx_gs.ir.values import LazyValues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,6 +108,13 @@ def _infer(graph: Graph) -> tuple[Any, structure.StructureWriter] | None:
 def _describe_weight(name: str, tensor: Constant, target: Any) -> None:
     known = dtypes.find(tensor.export_dtype)
     if known is not None and known.bits >= 8 and known.kind in {"int", "uint", "bool", "float"} and tensor.nbytes <= INLINE:
+        held: Any = tensor._values
+        if type(held) is LazyValues and held._region is None and tensor._export_dtype is None:  # the message that it came in says it
+            message = held._source
+            if type(message) is onnx.TensorProto and message.data_location != EXTERNAL and message.ByteSize() <= 2 * INLINE:
+                target.initializer.add().CopyFrom(message)
+                target.initializer[-1].name = name
+                return
         values = constness.array(tensor)
         if values is not None:
             structure.inline(name, values, target.initializer.add())

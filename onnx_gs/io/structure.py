@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir.types import ValueType
 
 _UNREAD = _tensor._UNREAD
+_DIMS = frozenset({int, str, type(None)})
 #: A version of the format that every supported runtime reads and that has all element types that they run.
 IR_VERSION = 10
 
@@ -53,6 +54,7 @@ class StructureWriter:
         self._encoder = attributes.Encoder(self._body, self._weight)
         self._plain = Exporter(check=False)
         self._returned = 0
+        self._types: dict[tuple[Any, ...], onnx.TypeProto] = {}
         self.bodies = 0  # how many were written
 
     def name(self, tensor: Tensor) -> str:
@@ -162,9 +164,16 @@ class StructureWriter:
         if source is not None and tensor._dtype is _UNREAD and tensor._shape is _UNREAD and isinstance(source, onnx.ValueInfoProto):
             target.type.CopyFrom(source.type)
             return
-        known = types.type_of(tensor)
-        if known is not None and _is_typed(known):
-            types.write(target.type, known)
+        shape = tensor._shape
+        if tensor._type == "tensor_type" and isinstance(shape, (list, tuple)) and _DIMS.issuperset(map(type, shape)):  # others have the same type
+            key = (tensor.dtype, *shape)
+            written = self._types.get(key)
+            if written is None:
+                written = self._types[key] = onnx.TypeProto()
+                _write_type(written, tensor)
+            target.type.CopyFrom(written)
+        else:
+            _write_type(target.type, tensor)
 
     # -- models -----------------------------------------------------------------------------------
 
@@ -195,6 +204,12 @@ def _required_outputs(op: str) -> int:
         return int(onnx.defs.get_schema(op).min_output)
     except onnx.defs.SchemaError:
         return 0
+
+
+def _write_type(target: Any, tensor: Tensor) -> None:
+    known = types.type_of(tensor)
+    if known is not None and _is_typed(known):
+        types.write(target, known)
 
 
 def _is_typed(known: ValueType) -> bool:

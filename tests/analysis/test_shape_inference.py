@@ -94,3 +94,16 @@ def test_unknown_operators_end_inference_behind_them_only():
 def test_invented_dims_are_not_written_down():
     graph = parse("g (float[n] x) => (float[m] y) { h = NonZero (x) k = Cast <to = 1> (h) y = Squeeze (k) }").infer_shapes()
     assert shape_of(graph, "h") == [1, None]
+
+
+def test_small_weights_are_handed_over_as_they_came_and_as_they_are_now():
+    weights = [oh.make_tensor("typed", 7, [2], [2, 6]), oh.make_tensor("raw", 7, [2], np.array([6, 2]).tobytes(), raw=True)]
+    nodes = [oh.make_node("Reshape", ["x", w.name], [f"y_{w.name}"]) for w in weights]
+    outputs = [oh.make_tensor_value_info(n.output[0], 1, None) for n in nodes]
+    proto = oh.make_model(oh.make_graph(nodes, "g", [oh.make_tensor_value_info("x", 1, [3, "n"])], outputs, weights), opset_imports=[oh.make_opsetid("", 18)])
+    graph = gs.import_onnx(proto)
+    graph.tensors()["raw"].values = np.array([3, 4])
+    graph.infer_shapes()
+    assert (shape_of(graph, "y_typed"), shape_of(graph, "y_raw")) == ([2, 6], [3, 4])
+    assert graph.tensors()["typed"].lazy is not None
+    assert [t.name for t in proto.graph.initializer] == ["typed", "raw"]

@@ -58,3 +58,13 @@ def test_constant_nodes_may_stand_for_weights():
     writer.graph(graph, model.graph)
     assert [n.op_type for n in model.graph.node] == ["Mul"]
     assert [t.values.tolist() for t in writer.weights.values()] == [[1, 2]]
+
+
+def test_values_of_one_type_are_described_alike_and_others_not():
+    x = gs.Variable("x", np.float32, (2, "n"))
+    made = [gs.Variable(n, dtype, shape) for n, dtype, shape in
+            [("a", np.float32, ("n", 2)), ("b", np.float32, ["n", 2]), ("c", np.int64, ("n", 2)), ("d", 16, (None, 1)), ("e", np.float32, None), ("f", None, (1,))]]  # fmt: skip
+    nodes = [gs.Node("Custom", domain="local", inputs=[x], outputs=[t]) for t in made]
+    model, writer = write(gs.Graph(nodes, [x], [gs.Variable("y")], opset=18))
+    shown = {writer.tensors[v.name].name: onnx.helper.printable_type(v.type) for v in model.graph.value_info}
+    assert shown == {"a": "FLOAT, nx2", "b": "FLOAT, nx2", "c": "INT64, nx2", "d": "BFLOAT16, ?x1", "e": "FLOAT"}
