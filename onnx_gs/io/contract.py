@@ -209,7 +209,13 @@ class OnnxExporter:
 
     @staticmethod
     def export_tensor_proto(tensor: Constant) -> onnx.TensorProto:
-        """Give the ``TensorProto`` of a constant; lazy values are not read."""
+        """Give the ``TensorProto`` of a constant; lazy values are not read.
+
+        Raises:
+            UnsupportedTypeError: the installed ``onnx`` lacks its element type.
+        """
+        if tensor.lazy is None:
+            tensor_data.check_supported(dtypes.require(tensor.export_dtype))
         proto = onnx.TensorProto()
         exporter.Exporter().weight(tensor, proto)
         return proto

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -235,6 +236,16 @@ def test_a_type_that_the_installed_onnx_lacks_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(onnx, "TensorProto", Lacking())
     with pytest.raises(RuntimeError, match="INT4"):
         module("exporters.onnx_exporter").dtype_to_onnx(constant.dtype)
+    for export in (exporter().export_tensor_proto, lambda c: gs.export_onnx(gs.Graph([], [], [c], opset=21))):
+        with pytest.raises(RuntimeError, match="Current ONNX package does not support INT4. Please upgrade ONNX to the latest version."):
+            export(constant)
+
+
+def test_export_needs_no_import_of_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    constant = gs.Constant("c", np.array([1, 2], ml_dtypes.bfloat16))
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert exporter().export_tensor_proto(constant).data_type == 16
+    assert exporter().export_tensor_proto(gs.Constant("f", np.ones(2, np.float32))).data_type == 1
 
 
 def test_the_export_dtype_converts() -> None:
