@@ -236,8 +236,8 @@ def test_a_type_that_the_installed_onnx_lacks_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(onnx, "TensorProto", Lacking())
     with pytest.raises(RuntimeError, match="INT4"):
         module("exporters.onnx_exporter").dtype_to_onnx(constant.dtype)
-    for export in (exporter().export_tensor_proto, lambda c: gs.export_onnx(gs.Graph([], [], [c], opset=21))):
-        with pytest.raises(RuntimeError, match="Current ONNX package does not support INT4. Please upgrade ONNX to the latest version."):
+    for export in (exporter().export_tensor_proto, lambda tensor: gs.export_onnx(gs.Graph([], [], [tensor], opset=21))):
+        with pytest.raises(RuntimeError, match=r"^Current ONNX package does not support INT4\. Please upgrade ONNX to the latest version\.$"):
             export(constant)
 
 
