@@ -11,9 +11,7 @@ import numpy as np
 from onnx_gs.analysis import dim_expr
 from onnx_gs.analysis.dim_expr import Dim, Expr
 from onnx_gs.analysis.shape_values import ShapeFacts, public_shape
-from onnx_gs.errors import EvaluationError, GraphValueError
-from onnx_gs.evaluate import feeds, onnxruntime
-from onnx_gs.evaluate.compare import compare
+from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node
@@ -21,10 +19,12 @@ from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import traits
+from onnx_gs.passes import reshaped_axis
 from onnx_gs.passes.base import Entry, Pass, Report
+from onnx_gs.passes.dynamic_proof import Unproved, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph
@@ -32,18 +32,6 @@ if TYPE_CHECKING:
 
 _END = np.iinfo(np.int64).max
 _SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout", "QuantizeLinear", "DequantizeLinear"}
-
-
-#: Where the axis is looked for in a reshaped tensor, in which order: several places may fit the old sizes, and the proof tells which is right.
-_ORDERS = (("front", "behind", "kept"), ("front", "kept", "behind"), ("kept", "front", "behind"), ("behind", "front", "kept"))
-
-
-#: By how much results in narrow types may differ when more are computed at once, which adds them up in another order: a few units in the last place.
-_NARROW = {dtypes.FLOAT16: 5e-3, dtypes.BFLOAT16: 4e-2}
-
-
-class Unproved(Exception):  # noqa: N818 - it is an answer, not a fault of the caller
-    """The axis cannot be made symbolic, and why."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +72,18 @@ class MakeDynamic(Pass):
             if shape is None or not -len(shape) <= self.axis < len(shape) or not is_static_dim(shape[self.axis]):
                 raise GraphValueError(f"axis {self.axis} of input '{name}' with shape {shape} is not fixed", fix="name an axis with a known size")
         sizes = {int(inputs[name].shape[self.axis]) for name in names}
+        if 0 in sizes:
+            raise GraphValueError(f"axis {self.axis} of input '{self.input}' is empty, which proves nothing", fix="name an axis of another size")
         if len(sizes) > 1:
             raise GraphValueError(f"the inputs differ on axis {self.axis}: {sorted(sizes)}", fix="name inputs that agree")
         where = f"graph '{graph.name}' > input '{self.input}'"
         refused: Unproved | None = None
-        for order in _ORDERS:
+        for order in reshaped_axis.ORDERS:
             changed = graph.copy()
             rewriter = _Rewriter(changed, names, self.axis, self.symbol, next(iter(sizes)), order)
             try:
                 done = rewriter.rewrite()
-                _prove(graph, changed, names, self.axis, self.symbol)
+                prove(graph, changed, names, self.axis, self.symbol, parts=rewriter.needs_parts)
                 break
             except Unproved as reason:
                 refused = refused or reason
@@ -114,7 +104,7 @@ class MakeDynamic(Pass):
         report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
 
 
-class _Anew(Exception):  # noqa: N818 - likewise
+class _Anew(Exception):  # noqa: N818 - it is caught where it starts
     """A node before the one at hand was mended, so that facts are outdated."""
 
 
@@ -150,6 +140,7 @@ class _Rewriter:
 
     def __init__(self, graph: Graph, inputs: list[str], axis: int, symbol: str, old: int, order: tuple[str, ...]) -> None:
         self.order, self.is_ambiguous = order, False
+        self.needs_parts = False  # whether the proof has to hold each part against what the model gives for it alone
         self.graph, self.axis, self.old, self.symbol = graph, axis, old, symbol
         self.before = ShapeFacts(graph)
         self.names = Names(graph)
@@ -189,7 +180,10 @@ class _Rewriter:
     def _visit(self, node: Node) -> bool:
         """Mend one node's constants and find its facts; False where a node before it was mended, so that all starts anew."""
         if node.is_onnx:
-            menders = {"Reshape": self._reshape, "Expand": self._expand, "Slice": self._slice, "Resize": self._resize, "Gather": self._gather}
+            menders = {
+                "Reshape": self._reshape, "Expand": self._expand, "Slice": self._slice, "Resize": self._resize, "Gather": self._gather,
+                "GatherND": self._gather_nd,
+            }  # fmt: skip
             mend = menders.get(node.op)
             if mend is not None:
                 mend(node)
@@ -228,12 +222,9 @@ class _Rewriter:
         if len(carriers) != 1:
             return
         inner: int = math.prod(was[carriers[0] + 1 :])  # type: ignore[arg-type]
-        size: int = was[carriers[0]]  # type: ignore[assignment]
-        at = self._split(out, inner, carriers[0], size)
-        if at is None:
-            at = self._carrier(out, inner * (size // self.old), carriers[0], size)  # the axis in front of what it was merged with
-        if at is None:
-            at = self._carrier(out, inner, carriers[0], size)
+        axis = reshaped_axis.Axis(self.old, int(was[carriers[0]]), inner, carriers[0])  # type: ignore[arg-type]
+        at, is_ambiguous = reshaped_axis.find(axis, [int(d) for d in out if isinstance(d, int)], self.order)
+        self.is_ambiguous = self.is_ambiguous or is_ambiguous
         if at is None:
             raise Unproved(f"the shape that node '{node.name or node.op}' gives has no dim for the axis")
         new = [d if isinstance(d, int) and i != at else -1 for i, d in enumerate(out)]
@@ -242,33 +233,6 @@ class _Rewriter:
         node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
         node.attrs.pop("allowzero", None)
         self.done.append((node, f"to {new}"))
-
-    def _split(self, out: Shape, inner: int, position: int, size: int) -> int | None:
-        """Find the dim of a reshaped tensor that is just the axis, or just what the axis is merged into; ``inner`` elements lie behind that."""
-        strides = [math.prod(out[i + 1 :]) for i in range(len(out))]
-
-        def places(count: int, stride: int) -> list[int]:
-            return [i for i, d in enumerate(out) if d == count and strides[i] == stride]
-
-        if size == self.old:
-            found = places(size, inner)
-            return position if position in found else found[0] if found else None
-        forms = {"front": places(self.old, inner * (size // self.old)), "behind": places(self.old, inner), "kept": places(size, inner)}
-        fitting = [form for form in self.order if forms[form]]
-        self.is_ambiguous = self.is_ambiguous or len(fitting) > 1
-        return forms[fitting[0]][0] if fitting else None
-
-    def _carrier(self, out: Shape, inner: int, position: int, size: int) -> int | None:
-        """Find the dim of a reshaped tensor that the elements of the axis, ``inner`` apart, fall into."""
-        fitting = []
-        for i, d in enumerate(out):
-            stride = math.prod(out[i + 1 :])
-            if stride <= inner and stride * d >= inner * self.old and inner % stride == 0 and d % self.old == 0:  # type: ignore[operator]
-                fitting.append(i)
-        if not fitting:
-            return None
-        exact = [i for i in fitting if out[i] == size]
-        return position if position in exact else (exact or fitting)[0]
 
     def _expand(self, node: Node) -> None:
         found = self._shapes(node)
@@ -318,25 +282,52 @@ class _Rewriter:
         if found is None or not isinstance(index, Constant):
             return
         now, _, _ = found
-        at = int(node.attrs.get("axis", 0)) % len(now)
-        step = dim_expr.exact_quotient(now[at], dim_expr.symbol(self.symbol)) if self._depends(now[at]) else None
-        if not isinstance(step, int) or step < 2:  # of the axis itself, a constant may as well pick the first few
+        step = self._step(now[int(node.attrs.get("axis", 0)) % len(now)])
+        if step is None or step < 2:  # of the axis itself, a constant may as well pick the first few
             return
         values = index.values
-        for axis in (i for i, d in enumerate(values.shape) if d == self.old):
+        self._count(node, values, [i for i, d in enumerate(values.shape) if d == self.old], np.full([1] * values.ndim, step))
+
+    def _gather_nd(self, node: Node) -> None:
+        """Compute indices one entry of which counts through the axis, as exporters write them for masks."""
+        found = self._shapes(node)
+        index = node._inputs[1]
+        if found is None or not isinstance(index, Constant) or node.attrs.get("batch_dims", 0):
+            return
+        now, _, _ = found
+        values = index.values
+        for entry in range(values.shape[-1]):
+            step = self._step(now[entry])
+            if step is not None:
+                steps = np.zeros([1] * (values.ndim - 1) + [values.shape[-1]], np.int64)
+                steps[..., entry] = step
+                if self._count(node, values, [i for i, d in enumerate(values.shape[:-1]) if d == self.old], steps):
+                    self.needs_parts = self.needs_parts or step == 1  # a constant may as well pick the first few
+                    return
+
+    def _step(self, dim: Dim) -> int | None:
+        """Give how much of a dim belongs to one part of the axis; None where that is no number."""
+        step = dim_expr.exact_quotient(dim, dim_expr.symbol(self.symbol)) if self._depends(dim) else None
+        return step if isinstance(step, int) else None
+
+    def _count(self, node: Node, values: np.ndarray[Any, Any], axes: list[int], steps: np.ndarray[Any, Any]) -> bool:
+        """Compute a node's indices where they count along one of the axes, in these steps from values below them; say whether they do."""
+        for axis in axes:
             first = np.take(values, [0], axis=axis)
-            along = np.arange(self.old).reshape([-1 if i == axis else 1 for i in range(values.ndim)]) * step
-            if first.size and first.min() >= 0 and first.max() < step and np.array_equal(first + along, values):
-                node._inputs[1] = self._counted(first, axis, step)
-                self.done.append((node, f"counts through the axis in steps of {step}"))
-                return
+            along = np.arange(self.old).reshape([-1 if i == axis else 1 for i in range(values.ndim)]) * steps
+            below = (first >= 0) & ((first < steps) | (steps == 0))
+            if first.size and below.all() and np.array_equal(first + along, values):
+                node._inputs[1] = self._counted(first, axis, steps)
+                self.done.append((node, f"counts through the axis in steps of {steps.max()}"))
+                return True
+        return False
 
-    def _counted(self, first: np.ndarray[Any, Any], axis: int, step: int) -> Tensor:
-        """Give ``first + step * i`` for every part ``i`` of the axis, joined along ``axis``."""
+    def _counted(self, first: np.ndarray[Any, Any], axis: int, steps: np.ndarray[Any, Any]) -> Tensor:
+        """Give ``first + steps * i`` for every part ``i`` of the axis, joined along ``axis``."""
 
-        def new(op: str, inputs: list[Tensor], shape: Shape, attrs: dict[str, Any] | None = None, dtype: Any = np.int64) -> Tensor:
-            out = Variable(self.names.fresh(f"index_{op.lower()}"), dtype, None)
-            self.prologue.append(Node(op, self.names.fresh(f"index_{op.lower()}"), attrs, inputs, [out]))
+        def new(op: str, inputs: list[Tensor], shape: Shape) -> Tensor:
+            out = Variable(self.names.fresh(f"index_{op.lower()}"), np.int64, None)
+            self.prologue.append(Node(op, self.names.fresh(f"index_{op.lower()}"), None, inputs, [out]))
             self.indices.append((out, shape))
             return out
 
@@ -344,13 +335,15 @@ class _Rewriter:
             return Constant(self.names.fresh("index_constant"), np.array(value, np.int64))
 
         symbol = dim_expr.symbol(self.symbol)
+
+        def along(shape: tuple[int, ...]) -> Shape:
+            return tuple(symbol if i == axis else int(d) for i, d in enumerate(shape))
+
         count = new("Reshape", [self._size(), constant(np.zeros(0))], ())
         parts = new("Range", [constant(0), count, constant(1)], (symbol,))
-        apart = new("Mul", [parts, constant([step])], (symbol,))
-        target = constant([-1 if i == axis else 1 for i in range(first.ndim)])
-        column = new("Reshape", [apart, target], tuple(symbol if i == axis else 1 for i in range(first.ndim)))
-        shape = tuple(symbol if i == axis else int(d) for i, d in enumerate(first.shape))
-        return new("Add", [column, Constant(self.names.fresh("index_first"), first.astype(np.int64))], shape)
+        column = new("Reshape", [parts, constant([-1 if i == axis else 1 for i in range(first.ndim)])], along((1,) * first.ndim))
+        apart = new("Mul", [column, constant(steps)], along(steps.shape))
+        return new("Add", [apart, constant(first)], along(first.shape))
 
     # -- operands that have to agree ----------------------------------------------------------------
 
@@ -519,72 +512,3 @@ class _Rewriter:
                 known = public_shape(shape)
                 if known is not None and len(known) == len(t.shape) and any(k is None for k in known):
                     t.shape = [k if isinstance(k, int) else None if isinstance(d, int) else d for k, d in zip(known, t.shape)]
-
-
-def _prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str) -> None:
-    """Run both with the old size, and the new one with twice that.
-
-    Raises:
-        Unproved: a result differs, or the model does not run.
-    """
-    old = next(int(t.shape[axis]) for t in before.inputs if t.name in names)
-    for t, was in zip(after.outputs, before.outputs):
-        if was.shape is not None and len(was.shape) > axis and was.shape[axis] == old and (t.shape is None or t.shape[axis] == old):
-            raise Unproved(f"output '{t.name}' keeps the size {old} on axis {axis}, so something between takes no more")
-    try:
-        session, changed = onnxruntime.session(before), onnxruntime.session(after)
-    except EvaluationError as error:
-        raise Unproved(f"it does not run: {error.what}") from error
-    _prove_on(session, changed, after.outputs, _Fed(before, names, axis, symbol, old, high=10))
-    masks = [t for t in before.inputs if (known := dtypes.of(t)) is not None and known.kind in {"int", "uint"}]
-    if masks:  # which hardly differ by being 0 or not when they hold up to 9
-        fed = _Fed(before, names, axis, symbol, old, high=2)
-        try:
-            session.run(fed.first)
-        except EvaluationError:
-            return
-        _prove_on(session, changed, after.outputs, fed)
-
-
-class _Fed:
-    """Two sets of inputs that differ in what has the axis, and both together."""
-
-    def __init__(self, graph: Graph, names: list[str], axis: int, symbol: str, old: int, high: int) -> None:
-        self.symbol, self.old, self.is_leading = symbol, old, axis == 0
-        self.first, other = (feeds.make(graph, seed, 0, high=high) for seed in (0, 1))
-        self.second = {k: v if k in names else self.first[k] for k, v in other.items()}
-        self.both = {k: np.concatenate([v, self.second[k]], axis=axis) if k in names else v for k, v in self.first.items()}
-
-
-def _prove_on(session: Any, changed: Any, outputs: Sequence[Tensor], fed: _Fed) -> None:
-    """Hold the results of the changed model, with the old size and with twice that, against those of the model.
-
-    Raises:
-        Unproved: a result differs, or the model does not run.
-    """
-    try:
-        wanted, got = session.run(fed.first), changed.run(fed.first)
-        for name, value in wanted.items():
-            difference = compare(value, got[name])
-            if difference is not None:
-                raise Unproved(f"with the old size output '{name}' differs: {difference}")
-        other = session.run(fed.second)
-        doubled = changed.run(fed.both)
-    except EvaluationError as error:
-        raise Unproved(f"it does not run: {error.what}") from error
-    for t in outputs:
-        declared, value = t.shape, doubled[t.name]
-        if declared is None or not hasattr(value, "shape"):
-            continue
-        for i, d in enumerate(declared):
-            if d == fed.symbol and value.shape[i] != 2 * fed.old:
-                raise Unproved(f"output '{t.name}' has {value.shape[i]} on axis {i}, where {2 * fed.old} was expected")
-    if not (fed.is_leading and all(t.shape is not None and len(t.shape) > 0 and t.shape[0] == fed.symbol for t in outputs)):
-        return
-    for t in outputs:
-        narrow = _NARROW.get(dtypes.of(t) or dtypes.FLOAT)
-        absolute, relative = (narrow, narrow) if narrow else (1e-5, 1e-4)
-        for part, expected in ((doubled[t.name][: fed.old], wanted[t.name]), (doubled[t.name][fed.old :], other[t.name])):
-            difference = compare(expected, part)
-            if difference is not None and not difference.within(absolute, relative):
-                raise Unproved(f"output '{t.name}' of two parts together is not what each gives alone: {difference}")

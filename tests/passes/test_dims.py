@@ -104,6 +104,38 @@ def test_there_and_back():
     assert list(graph.outputs[0].shape) == ["batch", 3, 2]
 
 
+def test_an_output_of_unknown_shape_that_keeps_the_size_is_no_proof():
+    sums = "g (float[2, 4] x) => (float[2, 4] y) <int64[2] t = {2, 4}> { s = ReduceSum <keepdims = 1> (x) y = Expand (s, t) }"
+    graph = gs.import_onnx(model(sums))
+    graph.outputs[0].shape = None
+    assert "keeps the size 2" in graph.make_dynamic("x", 0, "batch").declined[0].reason
+
+
+def test_indices_of_masks_are_computed_where_the_outputs_prove_it():
+    text = """g (float[2, 3] x) => (float[2, 1, 3] y) <int64[2, 1, 3, 2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { y = GatherND (x, i) }"""
+    graph = gs.import_onnx(model(text))
+    assert not graph.make_dynamic("x", 0, "batch").declined
+    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    assert_same([x[:, None]], run(gs.export_onnx(graph), {"x": x}))
+    first = text.replace("y = GatherND (x, i)", "g = GatherND (x, i) y = Transpose <perm = [1, 0, 2]> (g)").replace("float[2, 1, 3] y", "float[1, 2, 3] y")
+    assert "would prove" in gs.import_onnx(model(first)).make_dynamic("x", 0, "batch").declined[0].reason
+
+
+def test_an_axis_joins_the_heads_and_leaves_them_again():
+    text = """g (float[1, 4, 6] x, float[6, 6] w) => (float[1, 4, 6] y) <int64[3] heads = {4, 2, 3}, int64[2] flat = {4, 6}, int64[3] back = {4, 1, 6}> {
+        a = Transpose <perm = [1, 0, 2]> (x) b = Reshape (a, heads) c = Transpose <perm = [1, 0, 2]> (b) t = Transpose <perm = [0, 2, 1]> (c)
+        s = MatMul (c, t) v = MatMul (s, c) d = Transpose <perm = [1, 0, 2]> (v) e = Reshape (d, flat) f = MatMul (e, w) h = Reshape (f, back)
+        y = Transpose <perm = [1, 0, 2]> (h) }"""
+    source = model(text)
+    graph = gs.import_onnx(source)
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((5, 4, 6)).astype(np.float32), rng.standard_normal((6, 6)).astype(np.float32)
+    alone = np.concatenate([run(source, {"x": x[i : i + 1], "w": w})[0] for i in range(5)])
+    assert np.allclose(run(gs.export_onnx(graph), {"x": x, "w": w})[0], alone, atol=1e-4)
+
+
 def test_an_axis_that_is_not_fixed_is_an_error():
     graph = gs.import_onnx(model("g (float[n, 3] x) => (float[n, 3] y) { y = Neg (x) }"))
     with pytest.raises(GraphValueError, match="not fixed"):
