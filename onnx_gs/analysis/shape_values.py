@@ -409,6 +409,7 @@ def _is_unknown(dim: Dim) -> bool:
 
 # -- the table --------------------------------------------------------------------------------------
 
+
 def register_shape_function(domain: str, op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register how an operator of yours shapes its outputs, so that inference and folding go on behind it.
 
@@ -464,4 +465,3 @@ def public_shape(shape: Shape | None) -> list[int | str | None] | None:
     if shape is None:
         return None
     return [d if isinstance(d, int) else None if any(n.startswith("?") for n in dim_expr.names_in(d)) else str(d) for d in shape]
-
