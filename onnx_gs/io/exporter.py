@@ -198,13 +198,18 @@ class Exporter:
             known = model.DESCRIPTOR.fields_by_name.get(field)
             if known is None or field in {"graph", "opset_import"}:
                 raise GraphTypeError(f"export_onnx has no option '{field}'", fix="give fields of onnx.ModelProto, or opset_imports")
-            if field == "metadata_props" and isinstance(value, dict):
-                put_metadata(model, value)
-            elif isinstance(value, (list, tuple)):
-                model.ClearField(field)
-                getattr(model, field).extend(value)
-            else:
-                setattr(model, field, value)
+            try:
+                if field == "metadata_props" and isinstance(value, dict):
+                    put_metadata(model, value)
+                elif hasattr(getattr(model, field), "extend"):
+                    given_items = list(value)
+                    model.ClearField(field)
+                    getattr(model, field).extend(given_items)
+                else:
+                    setattr(model, field, value)
+            except (TypeError, ValueError, AttributeError) as error:
+                what = f"option '{field}' of export_onnx cannot be {value!r:.60}"
+                raise GraphTypeError(what, fix="give what the field of onnx.ModelProto holds") from error
 
     # -- graphs -----------------------------------------------------------------------------------
 

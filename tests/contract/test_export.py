@@ -45,8 +45,16 @@ def test_keywords_are_fields_of_the_model() -> None:
     assert (proto.doc_string, proto.domain, proto.model_version) == ("d", "a.b", 3)
     assert [(o.domain, o.version) for o in proto.opset_import] == [("", 17)]
     assert not proto.functions
-    with pytest.raises((AttributeError, TypeError)):
-        gs.export_onnx(neg(), nonsense=3)
+    entries = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key="k", value="v")]).metadata_props
+    for given in (entries, list(entries), {"k": "v"}):
+        assert list(gs.export_onnx(neg(), metadata_props=given).metadata_props) == list(entries)
+
+
+@pytest.mark.parametrize(("keyword", "value"), [("nonsense", 3), ("opset_import", []), ("ir_version", "x"), ("metadata_props", 3), ("doc_string", 3), ("domain", None)])
+def test_keywords_that_no_model_has_are_refused(keyword: str, value: Any) -> None:
+    with pytest.raises((AttributeError, TypeError), match=keyword) as caught:
+        gs.export_onnx(neg(), **{keyword: value})
+    assert isinstance(caught.value, gs.OnnxGraphSurgeonException)
 
 
 def test_domains_that_nodes_use_are_imported_also_those_in_bodies() -> None:
