@@ -201,7 +201,12 @@ def count(text: str) -> int | None:
         >>> count("64k"), count("none")
         (64000, None)
     """
-    return None if text.lower() == "none" else number(text)
+    if text.lower() == "none":
+        return None
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or none") from None
 
 
 def number(text: str) -> int:
@@ -212,7 +217,7 @@ def number(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:[bB])?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size; give a number such as 4096, 64k or 16M")
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 0; give one such as 4096, 64k or 16M")
     return int(float(match[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[match[2].lower()])
 
 

@@ -222,7 +222,7 @@ def test_wrong_values_are_one_error(model: str, tmp_path: Path, capsys: pytest.C
     np.save(tmp_path / "one.npy", np.ones(2))
     np.savez(tmp_path / "objects.npz", x=np.array([{}], dtype=object))
     for arguments, what in (
-        (["lower", model, "-o", out, "--max-nodes", "none"], "'none' is no size"),
+        (["lower", model, "-o", out, "--max-nodes", "none"], "'none' is no number"),
         (["lower", model, "-o", out, "--bound", "loop=3"], "no Loop node has that name"),
         (["lower", model, "-o", out, "--bound", "loop=x"], "no number of trips"),
         (["extract", model, "-o", out, "--around", "d", "--hops", "-2"], "--hops -2 is less than 0"),
