@@ -88,7 +88,7 @@ def test_sizes(text, value):
 
 @pytest.mark.parametrize("text", ["", "-1", "12x", "k", "1e3"])
 def test_bad_sizes(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no number of at least 0; .*, or none"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is no number of at least 0; .*, or none"):
         options.count(text)
 
 
