@@ -132,7 +132,7 @@ def look_everywhere(graph: gs.Graph) -> None:
             _ = node.attrs, node.facts(), str(node)
 
 
-@settings(max_examples=250, deadline=2000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
+@settings(max_examples=250, deadline=10_000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
 @given(damaged(), st.booleans())
 def test_damaged_messages_give_our_errors_or_a_graph_that_can_be_written(proto: onnx.ModelProto, look: bool) -> None:
     before = proto.SerializeToString(deterministic=True)
