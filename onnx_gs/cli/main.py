@@ -17,12 +17,11 @@ import argparse
 import atexit
 import gc
 import importlib
-import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from onnx_gs.cli.report import Session
+from onnx_gs.cli.report import Session, leave_pipe
 from onnx_gs.errors import OnnxGsError, VerificationError
 from onnx_gs.version import __version__
 
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("onnx-gs: interrupted", file=sys.stderr)  # noqa: T201 - the terminal is the interface
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - the interpreter flushes it when it ends
+        leave_pipe()
         return DONE
 
 

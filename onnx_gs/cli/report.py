@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -48,8 +49,22 @@ class Session:
         if self._console is None:
             from rich.console import Console
 
-            self._console = Console(stderr=self._to_stderr, highlight=False, soft_wrap=False)
+            class Piped(Console):
+                """A console that says when its reader is gone, instead of ending the process with a status of its own."""
+
+                def on_broken_pipe(self) -> None:
+                    raise BrokenPipeError
+
+            self._console = Piped(stderr=self._to_stderr, highlight=False, soft_wrap=False)
         return self._console
+
+    def _print(self, what: Any, **options: Any) -> None:
+        """Print; where the reader has seen enough, such as ``head``, nothing more is printed, and the work and its status go on."""
+        try:
+            self.console.print(what, **options)
+        except BrokenPipeError:
+            self.quiet = True
+            leave_pipe()
 
     def put(self, **fields: Any) -> None:
         """Add fields to the JSON object."""
@@ -58,7 +73,7 @@ class Session:
     def say(self, text: str = "", *, style: str | None = None) -> None:
         """Print a line for people."""
         if not self.json and not self.quiet:
-            self.console.print(text, style=style, markup=False, soft_wrap=not self.console.is_terminal)  # a line of a file or pipe stays one
+            self._print(text, style=style, markup=False, soft_wrap=not self.console.is_terminal)  # a line of a file or pipe stays one
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None, more: str = "") -> None:
         """Print a table for people; numbers stand to the right.
@@ -84,7 +99,8 @@ class Session:
         for row in shown:
             table.add_row(*(Text(str(cell)) for cell in row))
         self.say(title, style="bold")  # not the table's own, which would be folded to its width
-        self.console.print(table)
+        if not self.quiet:
+            self._print(table)
         if len(rows) > len(shown):
             self.say(f"  … and {len(rows) - len(shown):,} more" + (f" ({more})" if more else ""))
 
@@ -143,9 +159,18 @@ class Session:
         if self.json:
             self.fields["seconds"] = round(time.perf_counter() - self._started, 3)
             out = sys.stderr if self._to_stderr else sys.stdout
-            json.dump(self.fields, out, default=str)
-            out.write("\n")
+            try:
+                json.dump(self.fields, out, default=str)
+                out.write("\n")
+                out.flush()
+            except BrokenPipeError:
+                leave_pipe()
         return status
+
+
+def leave_pipe() -> None:
+    """Send what is still to be written to nowhere: the interpreter writes it when it ends."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open to the end
 
 
 def _summary(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:

@@ -109,3 +109,16 @@ def test_starting_is_quick():
 def test_installed_command():
     found = subprocess.run([Path(sys.executable).parent / "onnx-gs", "--version"], capture_output=True, text=True, check=True)
     assert found.stdout.startswith("onnx-gs ")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["inspect"], 0), (["inspect", "--json"], 0), (["diff"], 1)])
+def test_a_reader_that_has_seen_enough_changes_no_status(arguments, status, tmp_path):
+    models = [DEMO]
+    if arguments[0] == "diff":
+        assert main(["bind", DEMO, "-o", str(tmp_path / "bound.onnx"), "--bind", "batch=2", "--quiet"]) == 0
+        models.append(str(tmp_path / "bound.onnx"))
+    command = [sys.executable, "-m", "onnx_gs.cli.main", arguments[0], *models, *arguments[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == status
