@@ -12,7 +12,7 @@ from onnx_gs.ir.node import is_graph
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
@@ -41,6 +41,21 @@ class Twins:
     def __call__(self, tensor: Tensor) -> Tensor:
         """Give the twin of a tensor."""
         return self.made.get(id(tensor)) or self.add(tensor)
+
+    def all(self, tensors: Iterable[Tensor]) -> list[Tensor]:
+        """Give the twins of many tensors."""
+        get, add = self.made.get, self.add
+        return [get(id(t)) or add(t) for t in tensors]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every tensor is simply copied."""
+        return not self.share and not self.outer
+
+    def plain(self, tensor: Tensor) -> Tensor:
+        """Copy a tensor that has no twin yet, where every tensor is simply copied."""
+        twin = self.made[id(tensor)] = tensor.copy()
+        return twin
 
     def add(self, tensor: Tensor) -> Tensor:
         """Make the twin of a tensor that has none yet."""
@@ -71,15 +86,15 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
     new: G = object.__new__(type(graph))
     new.__dict__.update(graph.__dict__)
     new.__dict__.pop("_used_names", None)
-    new._inputs = [twins(t) for t in graph.inputs]
+    new._inputs = twins.all(graph.inputs)
     new.nodes = copy_nodes(graph, twins)
-    new._outputs = [twins(t) for t in graph.outputs]
+    new._outputs = twins.all(graph.outputs)
     new.name_idx = 0
     new._functions = list(graph._functions)
     new._import_domains = list(graph._import_domains) if isinstance(graph._import_domains, list) else graph._import_domains
     new.metadata_props = dict(graph.metadata_props)
     new.model = graph.model.copy() if graph.model is not None else None
-    new._record = graph._record.copy(twins) if graph._record is not None else None
+    new._record = graph._record.copy(twins.all) if graph._record is not None else None
     for body in new.subgraphs(recursive=True):
         body._functions = new._functions
     return new
@@ -88,7 +103,7 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
 def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
     """Give copies of a graph's nodes, bodies included, that are linked by the twins of their tensors."""
     copies: list[Node] = []
-    get, add = twins.made.get, twins.add
+    get, add = twins.made.get, twins.plain if twins.is_plain else twins.add
     append = list.append
     for node in graph.nodes:
         new = node._twin()
@@ -111,7 +126,7 @@ def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
             twin = get(id(t)) or add(t)
             append(outputs, twin)
             append(twin._inputs, new)
-        copies.append(new)
+        append(copies, new)
     return copies
 
 

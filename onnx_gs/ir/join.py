@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import dtypes
+from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.edit import move_consumers
 from onnx_gs.ir.node import same_value
 from onnx_gs.ir.show import graph_label
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("onnx_gs")
 
 
-def join_names(root: Graph) -> int:
+def join_names(root: Graph, edges: Edges | None = None) -> int:
     """Make every name of a scope one tensor object, and count those that were joined into another; linear.
 
     A tensor without a producer is what its namesake in the same scope, or else in a scope around it, is. Functions are scopes of their own and
@@ -33,6 +34,7 @@ def join_names(root: Graph) -> int:
 
     Args:
         root: the model's graph, changed in place.
+        edges: its edges, where the caller has read them already; they are outdated when anything was joined.
 
     Raises:
         GraphError: two tensors of one name conflict: two producers, two different values, or two dtypes.
@@ -44,7 +46,7 @@ def join_names(root: Graph) -> int:
         >>> join_names(graph), graph.nodes[0].inputs[0] is x, graph.outputs[0] is y
         (2, True, True)
     """
-    if len(root.functions) == 0 and _names_are_unique(root):
+    if all(_names_are_unique(graph, edges if graph is root else None) for graph in (root, *root.functions)):
         return 0
     joined = sum(_join_scope(graph, (), ()) for graph in (root, *root.functions))
     if joined:
@@ -52,21 +54,18 @@ def join_names(root: Graph) -> int:
     return joined
 
 
-def _names_are_unique(graph: Graph) -> bool:
+def _names_are_unique(graph: Graph, edges: Edges | None) -> bool:
     """Say whether a graph without bodies has no two tensors of one name: the common case, decided at C speed."""
-    nodes = graph.nodes
-    if any(node._attrs and node.has_body for node in nodes):
+    if any(node._attrs and node.has_body for node in graph.nodes):
         return False
-    made = [*chain.from_iterable([node._outputs for node in nodes])]
-    ids = set(map(id, made))
-    read = chain(chain.from_iterable([node._inputs for node in nodes]), graph.inputs, graph.outputs)
-    given = {id(t): t for t in read if id(t) not in ids}
-    names = set(map(attrgetter("_name"), made))
-    names.update(map(attrgetter("_name"), given.values()))
-    objects = len(ids) + len(given)
+    edges = Edges(graph) if edges is None else edges
+    made, strays = edges.made_at, edges.strays
+    given = {id(t): t for t in chain(graph.inputs, graph.outputs) if id(t) not in made and id(t) not in strays}
+    names = {*edges.names, *map(attrgetter("_name"), chain(strays.values(), given.values()))}
+    objects = len(made) + len(strays) + len(given)
     if "" in names:
-        objects -= len({id(t) for t in chain(made, given.values()) if not t._name})
-        names.discard("")
+        names.remove("")
+        objects -= sum(not t._name for t in chain(strays.values(), given.values()))
     return len(names) == objects
 
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, compress, pairwise
+from operator import eq
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import scopes, walk
+from onnx_gs.ir.edges import Edges, clear_all
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
     from onnx_gs.ir.tensor import Tensor
 
 
-def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) -> list[Node]:
+def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None, edges: Edges | None = None) -> list[Node]:
     """List the graph's own nodes that its outputs depend on, in the graph's order; what a body captures is depended on.
 
     Args:
         graph: the graph; its inputs end the search, even where a node produces them.
         captured: what nodes' bodies capture, by node id; computed when left out.
+        edges: the graph's edges, where the caller has read them already.
     """
     captured = scopes.all_captures(graph) if captured is None else captured
-    swept = _sweep(graph, captured)
-    if swept is not None:
-        return swept
+    edges = Edges(graph) if edges is None else edges
+    flags = _live_flags(graph, captured, edges)
+    if flags is not None:
+        return [*compress(edges.nodes, flags)]
     producers: dict[int, Node] = {}
     for node in graph.nodes:
         for t in node._outputs:
@@ -50,30 +56,105 @@ def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
     return [node for node in graph.nodes if id(node) in live]
 
 
-def _sweep(graph: Graph, captured: dict[int, list[Tensor]]) -> list[Node] | None:
-    """Find the live nodes of a sorted graph in one pass from its end; None where an input is produced too or the order turns out wrong."""
-    if any(t._inputs for t in graph.inputs):
+def drop_dead(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges | None = None) -> list[Node]:
+    """Take the nodes that no output depends on out of a graph, unlinked; bodies are not looked into.
+
+    Args:
+        graph: its list of nodes is replaced where nodes go.
+        captured: what nodes' bodies capture, by node id.
+        edges: the graph's edges, where the caller has read them already.
+
+    Returns:
+        The nodes that went, in the graph's order.
+    """
+    edges = Edges(graph) if edges is None else edges
+    flags = _live_flags(graph, captured, edges)
+    if flags is None:
+        live = live_nodes(graph, captured, edges)
+        kept = set(map(id, live))
+        dead = [node for node in graph.nodes if id(node) not in kept]
+        detach(dead)
+    else:
+        if 0 not in flags:
+            return []
+        live = [*compress(edges.nodes, flags)]
+        places = [index for index, alive in enumerate(flags) if not alive]
+        dead = [edges.nodes[index] for index in places]
+        if any(node._attrs and node.has_body for node in dead) or not _detach_among_themselves(edges, places, dead):
+            detach(dead)
+    graph.nodes = live
+    return dead
+
+
+def _live_flags(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges) -> bytearray | None:
+    """Flag the nodes that outputs depend on, in one pass from the end of a sorted graph; None where an input is made too or the order is another."""
+    if any(t._inputs for t in graph.inputs) or not edges.in_order():
         return None
-    needed = set(map(id, graph.outputs))
-    live: list[Node] = []
-    dead: list[Node] = []
-    for node in reversed(graph.nodes):
-        for t in node._outputs:
-            if id(t) in needed and t._name:
-                break
-        else:
-            dead.append(node)
+    first_made, first_read, read_at = edges.first_made, edges.first_read, edges.read_at
+    returned = edges.places(graph.outputs)
+    flags = bytearray(b"\1") * len(edges.nodes)
+    if not captured and len({*read_at, *returned} - {-1}) == len(edges.made) and not any(map(eq, first_made, first_made[1:])):
+        return flags  # every node makes something, and nothing in vain: by the order, from the last to the first, all are live
+    needed = bytearray(len(edges.made) + 1)  # one more, where all strays fall: their place is -1
+    for place in returned:
+        needed[place] = 1
+    find = needed.find
+    for index in range(len(flags) - 1, -1, -1):
+        if find(1, first_made[index], first_made[index + 1]) < 0:
+            flags[index] = 0
             continue
-        live.append(node)
-        needed.update(map(id, node._inputs))
-        if node._attrs and id(node) in captured:
-            needed.update(map(id, captured[id(node)]))
-    for node in dead:
-        for t in node._outputs:
-            if id(t) in needed and t._name:
+        for place in read_at[first_read[index] : first_read[index + 1]]:
+            needed[place] = 1
+        for place in edges.places(captured.get(id(edges.nodes[index]), ())) if captured else ():
+            if place >= first_made[index]:
                 return None
-    live.reverse()
-    return live
+            needed[place] = 1
+    return flags
+
+
+def _detach_among_themselves(edges: Edges, positions: list[int], dead: list[Node]) -> bool:
+    """Unlink dead nodes that alone read and make what they read and make; say whether they do. Else nothing has changed.
+
+    The lengths of all lists of links together tell, without a look at each entry: every link of these nodes is in them, so as many entries as
+    there are links mean that there are no others.
+    """
+    runs = _runs(positions)
+    made_spans = [slice(edges.first_made[start], edges.first_made[end]) for start, end in runs]
+    read_spans = [slice(edges.first_read[start], edges.first_read[end]) for start, end in runs]
+    made = [*chain.from_iterable(map(edges.made.__getitem__, made_spans))]
+    read = [*chain.from_iterable(map(edges.read.__getitem__, read_spans))]
+    own = bytearray(len(edges.made) + 1)
+    for span in made_spans:
+        own[span] = b"\1" * (span.stop - span.start)
+    inside = [own[place] for place in chain.from_iterable(map(edges.read_at.__getitem__, read_spans))]
+    makers = [t._inputs for t in made]
+    readers = [t._outputs for t in made]
+    if sum(map(len, makers)) != len(made) or sum(map(len, readers)) != sum(inside):
+        return False
+    outside = [t for t, from_inside in zip(read, inside) if not from_inside]
+    rest = [t._outputs for t in dict(zip(map(id, outside), outside)).values()]
+    if sum(map(len, rest)) == len(outside):
+        clear_all(rest)
+    else:
+        _filter(rest, set(map(id, dead)))
+    clear_all(chain(makers, readers, (node._inputs for node in dead), (node._outputs for node in dead)))
+    return True
+
+
+def _runs(positions: list[int]) -> list[tuple[int, int]]:
+    """Give the start and end of each stretch of positions that follow each other."""
+    if not positions:
+        return []
+    breaks = [k for k, (a, b) in enumerate(pairwise(positions), 1) if b != a + 1]
+    return [(positions[start], positions[end - 1] + 1) for start, end in zip([0, *breaks], [*breaks, len(positions)])]
+
+
+def _filter(lists: Iterable[list[Node]], gone: Container[int]) -> None:
+    for links in lists:
+        if len(links) == 1 and id(links[0]) in gone:  # the common case
+            list.clear(links)
+        elif links:
+            list.__setitem__(links, slice(None), [n for n in links if id(n) not in gone])
 
 
 def detach(nodes: list[Node]) -> None:
@@ -81,23 +162,13 @@ def detach(nodes: list[Node]) -> None:
 
     A list that only loses nodes of this set is rebuilt once, however many it loses.
     """
-    gone: dict[int, Node] = {}
+    gone: dict[int, Node] = dict(zip(map(id, nodes), nodes))
     for node in nodes:
-        gone[id(node)] = node
         for body in walk.nested(node) if node._attrs else ():
             gone.update((id(inner), inner) for inner in body.nodes)
-    read: dict[int, Tensor] = {}
-    made: dict[int, Tensor] = {}
-    for node in gone.values():
-        for t in node._inputs:
-            read[id(t)] = t
-        for t in node._outputs:
-            made[id(t)] = t
-    for links in chain([t._outputs for t in read.values()], [t._inputs for t in made.values()]):
-        if len(links) == 1 and id(links[0]) in gone:  # the common case
-            list.clear(links)
-        elif links:
-            list.__setitem__(links, slice(None), [n for n in links if id(n) not in gone])
-    for node in gone.values():
-        list.clear(node._inputs)
-        list.clear(node._outputs)
+    outputs = [node._outputs for node in gone.values()]
+    inputs = [node._inputs for node in gone.values()]
+    made: dict[int, Tensor] = {id(t): t for t in chain.from_iterable(outputs)}
+    read: dict[int, Tensor] = {id(t): t for t in chain.from_iterable(inputs)}
+    _filter(chain([t._outputs for t in read.values()], [t._inputs for t in made.values()]), gone)
+    clear_all(chain(inputs, outputs))

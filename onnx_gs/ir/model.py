@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_gs.ir.tensor import Constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from onnx_gs.ir.tensor import Tensor
 
@@ -58,14 +58,14 @@ class ImportRecord:
     inputs: list[tuple[Any, Tensor | None]] = field(default_factory=list)
     outputs: list[tuple[Any, Tensor | None]] = field(default_factory=list)
 
-    def copy(self, twin: Callable[[Tensor], Tensor]) -> ImportRecord:
-        """Give a record about the copies that ``twin`` names."""
-        return ImportRecord(
-            self.source,
-            [twin(t) for t in self.initializers],
-            [twin(t) for t in self.unused],
-            *([(message, t if t is None else twin(t)) for message, t in entries] for entries in self.described()),
-        )
+    def copy(self, twins: Callable[[Iterable[Tensor]], list[Tensor]]) -> ImportRecord:
+        """Give a record about the copies that ``twins`` names, given originals."""
+
+        def described(entries: list[tuple[Any, Tensor | None]]) -> list[tuple[Any, Tensor | None]]:
+            known = iter(twins([t for _, t in entries if t is not None]))
+            return [(message, None if t is None else next(known)) for message, t in entries]
+
+        return ImportRecord(self.source, twins(self.initializers), twins(self.unused), *map(described, self.described()))
 
     def described(self) -> tuple[list[tuple[Any, Tensor | None]], ...]:
         """Give the four lists of messages about tensors, in the order of the fields."""

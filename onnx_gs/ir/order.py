@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import scopes, walk
+from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.show import node_label
 from onnx_gs.ir.tensor import Constant
 
@@ -18,39 +19,36 @@ if TYPE_CHECKING:
     from onnx_gs.ir.tensor import Tensor
 
 
-def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) -> set[int]:
+def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None, edges: Edges | None = None) -> Edges:
     """Put a graph's own nodes in order: a sorted graph keeps its order, else the earliest ready node in the old order comes first.
 
     Args:
         graph: sorted in place; ``graph.nodes`` becomes a new list when the order changes.
         captured: what nodes' bodies capture, by node id; computed when left out.
+        edges: the graph's edges, where the caller has read them already.
 
     Returns:
-        The ids of the tensors that the nodes make.
+        The edges, as they were before sorting.
 
     Raises:
         GraphError: the nodes form a cycle.
     """
-    nodes = graph.nodes
     captured = scopes.all_captures(graph) if captured is None else captured
-    made = set(map(id, chain.from_iterable([node._outputs for node in nodes])))
-    if _is_sorted(nodes, set(made), captured):
-        return made
-    made_at: dict[int, int] = {}
-    for index, node in enumerate(nodes):
-        for t in node._outputs:
-            if t._name:
-                made_at[id(t)] = index
+    edges = Edges(graph) if edges is None else edges
+    nodes = edges.nodes
+    # What the bodies of a node capture is read by the node.
+    taken = {i: edges.places(captured[id(node)]) for i, node in enumerate(nodes) if id(node) in captured} if captured else {}
+    if edges.in_order() and all(place < edges.first_made[i] for i, places in taken.items() for place in places):
+        return edges
+    makers = edges.makers()
     waiting = [0] * len(nodes)
     readers: list[list[int]] = [[] for _ in nodes]
-    for index, node in enumerate(nodes):
-        read = captured.get(id(node))
-        for t in [*node._inputs, *read] if read else node._inputs:
-            producer = made_at.get(id(t))
-            if producer is not None:
+    for index, (start, end) in enumerate(pairwise(edges.first_read)):
+        for place in chain(edges.read_at[start:end], taken.get(index, ())):
+            if place >= 0:
                 waiting[index] += 1
-                readers[producer].append(index)
-    ready = [index for index, count in enumerate(waiting) if count == 0]
+                readers[makers[place]].append(index)
+    ready = [index for index, missing in enumerate(waiting) if missing == 0]
     heapify(ready)
     order: list[Node] = []
     while ready:
@@ -63,18 +61,7 @@ def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) ->
     if len(order) != len(nodes):
         raise _cycle(graph, waiting, readers)
     graph.nodes = order
-    return made
-
-
-def _is_sorted(nodes: list[Node], unmade: set[int], captured: dict[int, list[Tensor]]) -> bool:
-    """Say whether no node reads what it or a later one makes; most graphs are sorted, so this asks whole lists at a time."""
-    for node in nodes:
-        if not unmade.isdisjoint(map(id, node._inputs)) and any(id(t) in unmade and t._name for t in node._inputs):
-            return False
-        if node._attrs and any(id(t) in unmade for t in captured.get(id(node), ())):
-            return False
-        unmade.difference_update(map(id, node._outputs))
-    return True
+    return edges
 
 
 def _cycle(graph: Graph, waiting: list[int], readers: list[list[int]]) -> GraphError:
@@ -92,19 +79,19 @@ def _cycle(graph: Graph, waiting: list[int], readers: list[list[int]]) -> GraphE
     return GraphError(f"the nodes form a cycle: {shown}", where=f"graph '{graph.name}'", fix="break one of these edges; a graph has no cycles")
 
 
-def check_producers(graph: Graph, made: set[int]) -> None:
+def check_producers(graph: Graph, edges: Edges, made: set[int]) -> None:
     """Raise where a node reads a tensor whose producer is in none of the graphs around it.
 
     Args:
         graph: the model's graph.
-        made: ids of tensors that are made in the graph or its bodies, and need not be looked at.
+        edges: the graph's edges.
+        made: ids of tensors that the bodies in the graph make, which need not be looked at.
 
     Raises:
         GraphError: naming the tensor, its reader and its producer; never for a body that is looked at without what is around it.
     """
-    strays = {id(t): t for t in chain.from_iterable([node._inputs for node in graph.nodes]) if id(t) not in made}
     # What is stored needs no producer, and most constants have no list of them yet.
-    produced = [t for t in strays.values() if not isinstance(t, Constant) and t._inputs]
+    produced = [t for t in edges.strays.values() if not isinstance(t, Constant) and t._inputs and id(t) not in made]
     if not produced:
         return
     present = {id(node) for g in walk.graphs(graph) for node in g.nodes}

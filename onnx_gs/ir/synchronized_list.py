@@ -63,13 +63,11 @@ class SynchronizedList(list[T]):
         ['Relu']
     """
 
-    __slots__ = ("_gone", "_marked", "_read_between", "field_name", "parent_obj")
+    __slots__ = ("_marks", "field_name", "parent_obj")  # few: a graph has some five lists a node
 
     parent_obj: Any
     field_name: str  # ours, "inputs" or "outputs"
-    _gone: dict[int, int]  # only while stale: id of an item -> occurrences to sweep
-    _marked: int  # only while stale: how many occurrences that are
-    _read_between: bool  # set where a long list was last read after every single removal
+    _marks: _Marks  # only while stale, and after a long list was last read after every single removal
 
     def __init__(self, parent_obj: Any, field_name: str, initial: Iterable[T] = ()) -> None:
         """Make the list and link the first items."""
@@ -126,14 +124,12 @@ class SynchronizedList(list[T]):
             if list.__getitem__(self, -1) is owner:
                 list.__delitem__(self, -1)
                 return
-            if list.__getitem__(self, 0) is owner and getattr(self, "_read_between", False):
+            if list.__getitem__(self, 0) is owner and hasattr(self, "_marks"):
                 list.__delitem__(self, 0)  # ``while x.outputs: x.outputs[0].inputs.clear()``
                 return
-            self._gone = {}
-            self._marked = 0
+            self._marks = _Marks()
             self.__class__ = _StaleList
-        self._gone[id(owner)] = self._gone.get(id(owner), 0) + 1
-        self._marked += 1
+        self._marks.add(owner)
 
     def _sweep(self) -> None:
         """Do nothing: only a stale list has something to sweep."""
@@ -242,6 +238,22 @@ class SynchronizedList(list[T]):
         return (list, (list(self),))
 
 
+class _Marks:
+    """Occurrences in a list that wait to be swept."""
+
+    __slots__ = ("gone", "total")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.gone: dict[int, int] = {}  # id of an item -> how many
+        self.total = 0
+
+    def add(self, item: object) -> None:
+        """Mark one more occurrence."""
+        self.gone[id(item)] = self.gone.get(id(item), 0) + 1
+        self.total += 1
+
+
 class _StaleList(SynchronizedList[T]):
     """A long list with occurrences marked for removal: whatever reads or edits it sweeps first.
 
@@ -252,13 +264,15 @@ class _StaleList(SynchronizedList[T]):
 
     def __len__(self) -> int:
         """Count without sweeping."""
-        return max(0, list.__len__(self) - self._marked)
+        return max(0, list.__len__(self) - self._marks.total)
 
     def _sweep(self) -> None:
-        gone = self._gone
-        self._read_between = self._marked == 1
+        gone = self._marks.gone
         self.__class__ = SynchronizedList  # type: ignore[assignment]
-        del self._gone, self._marked
+        if self._marks.total == 1:  # remembered: who reads after each single removal gets it done at once
+            self._marks = _Marks()
+        else:
+            del self._marks
         kept = []
         for item in list.__iter__(self):
             left = gone.get(id(item), 0)

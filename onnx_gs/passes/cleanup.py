@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.ir import liveness, scopes, walk
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import schema
@@ -13,9 +15,9 @@ from onnx_gs.passes.base import Pass, Report
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
-    from onnx_gs.ir.tensor import Tensor
 
 
+@collector_paused()
 def cleanup(
     graph: Graph,
     *,
@@ -25,10 +27,13 @@ def cleanup(
     recurse_functions: bool = True,
 ) -> list[Node]:
     """Drop dead nodes in place; see ``Graph.cleanup``. Give the nodes of the graphs that went, unlinked."""
-    join_names(graph)
+    edges: Edges | None = Edges(graph)
+    if join_names(graph, edges) or any(t._inputs for t in graph.inputs):
+        edges = None
     removed: list[Node] = []
     for root in [graph, *graph.functions] if recurse_functions else [graph]:
-        removed.extend(_clean_root(root, outputs=remove_unused_node_outputs, bodies=recurse_subgraphs))
+        own = edges if root is graph else None
+        removed.extend(_clean_root(root, outputs=remove_unused_node_outputs, bodies=recurse_subgraphs, edges=own))
     if remove_unused_graph_inputs and not hasattr(graph, "unique_id"):
         used = {id(t) for t in graph.outputs}
         used.update(id(t) for body in walk.graphs(graph) for t in body.outputs)
@@ -41,19 +46,19 @@ def drop_dead(graph: Graph) -> list[Node]:
     return [node for root in (graph, *graph.functions) for node in _clean_root(root, outputs=False, bodies=True)]
 
 
-def _clean_root(root: Graph, *, outputs: bool, bodies: bool) -> list[Node]:
+def _clean_root(root: Graph, *, outputs: bool, bodies: bool, edges: Edges | None = None) -> list[Node]:
     removed: list[Node] = []
     for t in root.inputs:
         if t._inputs:
             t._inputs.clear()
     has_bodies = any(node._attrs and node.has_body for node in root.nodes)
     captured = scopes.all_captures(root) if has_bodies else {}
-    removed.extend(_clean(root, captured))
+    removed.extend(liveness.drop_dead(root, captured, edges))
     bodies = bodies and has_bodies
     if bodies:
         # Outer graphs first: what only a dead branch captured is dead too, once the branch is.
         for body in list(walk.graphs(root))[1:]:
-            removed.extend(_clean(body, captured))
+            removed.extend(liveness.drop_dead(body, captured))
         if removed:
             removed.extend(_settle(root))
     if outputs:
@@ -72,22 +77,10 @@ def _settle(root: Graph) -> list[Node]:
     removed: list[Node] = []
     while True:
         captured = scopes.all_captures(root)
-        gone = [node for body in walk.graphs(root) for node in _clean(body, captured)]
+        gone = [node for body in walk.graphs(root) for node in liveness.drop_dead(body, captured)]
         if not gone:
             return removed
         removed.extend(gone)
-
-
-def _clean(graph: Graph, captured: dict[int, list[Tensor]]) -> list[Node]:
-    live = liveness.live_nodes(graph, captured)
-    if len(live) == len(graph.nodes):
-        graph.nodes = live
-        return []
-    kept = {id(node) for node in live}
-    dead = [node for node in graph.nodes if id(node) not in kept]
-    liveness.detach(dead)
-    graph.nodes = live
-    return dead
 
 
 def _drop_outputs(node: Node, returned: set[int], opset: int) -> None:

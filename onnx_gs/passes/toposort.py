@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import order, scopes, walk
+from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.join import join_names
 from onnx_gs.passes.base import Pass, Report
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 MODES = ("full", "nodes", "functions")
 
 
+@collector_paused()
 def toposort(graph: Graph, *, recurse_subgraphs: bool = True, recurse_functions: bool = True, mode: str = "full") -> None:
     """Sort a graph in place; see ``Graph.toposort``.
 
@@ -27,14 +30,17 @@ def toposort(graph: Graph, *, recurse_subgraphs: bool = True, recurse_functions:
         raise GraphValueError(f"mode '{mode}' is not known", fix=f"give one of {', '.join(MODES)}")
     graph._merge_functions()
     if mode in {"full", "nodes"}:
-        join_names(graph)
-        roots = [graph, *graph.functions] if recurse_functions else [graph]
-        for root in roots:
+        edges = Edges(graph)
+        if join_names(graph, edges):
+            edges = Edges(graph)
+        for root in [graph, *graph.functions] if recurse_functions else [graph]:
+            own = edges if root is graph else Edges(root)
             captured = scopes.all_captures(root)
-            made = order.sort_nodes(root, captured)
+            order.sort_nodes(root, captured, own)
+            made: set[int] = set()
             for body in list(walk.graphs(root))[1:] if recurse_subgraphs else ():
-                made |= order.sort_nodes(body, captured)
-            order.check_producers(root, made)
+                made.update(order.sort_nodes(body, captured).made_at)
+            order.check_producers(root, own, made)
     if mode in {"full", "functions"}:
         order.sort_functions(graph.functions)
 
