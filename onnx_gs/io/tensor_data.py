@@ -13,7 +13,6 @@ import onnx
 from onnx_gs.errors import GraphError, GraphTypeError, UnsupportedTypeError
 from onnx_gs.io import types
 from onnx_gs.ir import dtypes
-from onnx_gs.ir.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +35,6 @@ _FIELDS: dict[DataType, str] = {
 }
 _WIDE: dict[str, Any] = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
-_stored_values = vars(Tensor)["_values"].__get__  # the slot alone, without making what is not there
 _LITTLE = sys.byteorder == "little"
 
 
@@ -62,15 +60,12 @@ def kinds_of(weights: Iterable[Constant]) -> set[tuple[int, int]]:
     """Give the numbers of the element types, and the ranks, that occur among weights; of untouched imports right from their messages."""
     found: set[tuple[int, int]] = set()
     for t in weights:
-        try:
-            _stored_values(t)
-        except AttributeError:  # nobody asked for the values since the import
-            message = t._source
-            if message.__class__ is onnx.TensorProto:
-                found.add((message.data_type, len(message.dims)))
-                continue
-        known = dtypes.of(t)
-        found.add((0 if known is None else known.number, len(t.shape)))
+        message = t._source
+        if message.__class__ is onnx.TensorProto and not t.__dict__:  # other values than those of the import leave a note there
+            found.add((message.data_type, len(message.dims)))
+        else:
+            known = dtypes.of(t)
+            found.add((0 if known is None else known.number, len(t.shape)))
     return found
 
 

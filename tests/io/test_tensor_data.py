@@ -182,3 +182,24 @@ def test_unknown_element_types_stay_until_they_are_read():
     assert LazyValues(stored).dtype == 99
     with pytest.raises(OnnxGsError, match="unknown"):
         LazyValues(stored).load()
+
+
+def test_kinds_of_weights_are_those_of_their_values_now(tmp_path):
+    import onnx_gs as gs
+
+    weights = {n: gs.Constant(n, np.zeros((2,) * rank, dtype)) for n, rank, dtype in [("a", 1, np.float32), ("b", 2, np.int64), ("c", 3, np.int8)]}
+    x, outputs = gs.Variable("x", np.float32, (2,)), [gs.Variable(f"y_{n}") for n in weights]
+    nodes = [gs.Node("Custom", domain="local", inputs=[x, w], outputs=[y]) for w, y in zip(weights.values(), outputs)]
+    gs.save(gs.Graph(nodes, [x], outputs, opset=18), tmp_path / "m.onnx")
+
+    def kinds(edit):
+        graph = gs.load(tmp_path / "m.onnx")
+        found = graph.tensors()
+        edit(found)
+        return tensor_data.kinds_of([found[n] for n in weights]), tensor_data.kinds_of([t for t in graph.copy().tensors().values() if t.name in weights])
+
+    assert kinds(lambda _: None) == ({(1, 1), (7, 2), (3, 3)},) * 2
+    assert kinds(lambda t: t["a"].values.sum()) == ({(1, 1), (7, 2), (3, 3)},) * 2
+    assert kinds(lambda t: setattr(t["a"], "values", np.zeros((2, 2), np.uint8))) == ({(2, 2), (7, 2), (3, 3)},) * 2
+    assert kinds(lambda t: t["b"].to_constant(np.zeros((), np.float64))) == ({(1, 1), (11, 0), (3, 3)},) * 2
+    assert kinds(lambda t: t["c"].to_variable(np.int8, (2,)).to_constant(np.zeros(1, np.bool_))) == ({(1, 1), (7, 2), (9, 1)},) * 2
