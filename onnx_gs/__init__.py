@@ -1,6 +1,6 @@
 """Edit ONNX models: load, change, fold, lower control flow, save, hand over to TensorRT.
 
-Names are loaded on first use, so that ``import onnx_gs`` costs nothing and ``onnx_gs.ir`` works without protobuf.
+What loads, edits, folds and saves comes with the import; debugging, patterns and TensorRT are loaded on first use.
 
 Example:
     >>> import numpy as np
@@ -16,6 +16,26 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from onnx_gs.errors import (
+    EvaluationError,
+    GraphError,
+    GraphTypeError,
+    GraphValueError,
+    MissingExtraError,
+    ModelFileError,
+    OnnxGraphSurgeonException,
+    OnnxGsError,
+    TensorRTError,
+    UnsupportedTypeError,
+    VerificationError,
+)
+from onnx_gs.graph import Function, Graph, import_onnx, load
+from onnx_gs.io.contract import export_onnx
+from onnx_gs.io.files import save
+from onnx_gs.ir.node import Node
+from onnx_gs.ir.synchronized_list import SynchronizedList
+from onnx_gs.ir.tensor import Constant, Tensor, Variable
+from onnx_gs.ir.values import LazyValues, SparseValues
 from onnx_gs.version import __version__
 
 if TYPE_CHECKING:
@@ -27,49 +47,15 @@ if TYPE_CHECKING:
     from onnx_gs.debug.isolate import isolate
     from onnx_gs.debug.layerwise import layerwise
     from onnx_gs.debug.trace import trace
-    from onnx_gs.errors import (
-        EvaluationError,
-        GraphError,
-        GraphTypeError,
-        GraphValueError,
-        MissingExtraError,
-        ModelFileError,
-        OnnxGraphSurgeonException,
-        OnnxGsError,
-        TensorRTError,
-        UnsupportedTypeError,
-        VerificationError,
-    )
-    from onnx_gs.graph import Function, Graph, import_onnx, load
-    from onnx_gs.io.contract import export_onnx
-    from onnx_gs.io.files import save
-    from onnx_gs.ir.node import Node
-    from onnx_gs.ir.synchronized_list import SynchronizedList
-    from onnx_gs.ir.tensor import Constant, Tensor, Variable
-    from onnx_gs.ir.values import LazyValues, SparseValues
     from onnx_gs.rewrite.graph_pattern import GraphPattern, PatternMapping
 
-#: Where each public name lives; None for a submodule.
+#: Where each public name lives that is loaded on first use; None for a submodule.
 _HOMES: dict[str, str | None] = {
-    "export_onnx": "onnx_gs.io.contract",
-    "save": "onnx_gs.io.files",
-    **dict.fromkeys(("Function", "Graph", "import_onnx", "load"), "onnx_gs.graph"),
-    **dict.fromkeys(("Constant", "Tensor", "Variable"), "onnx_gs.ir.tensor"),
-    **dict.fromkeys(("LazyValues", "SparseValues"), "onnx_gs.ir.values"),
-    "Node": "onnx_gs.ir.node",
-    "SynchronizedList": "onnx_gs.ir.synchronized_list",
     **dict.fromkeys(("GraphPattern", "PatternMapping"), "onnx_gs.rewrite.graph_pattern"),
-    **dict.fromkeys(
-        (
-            "EvaluationError", "GraphError", "GraphTypeError", "GraphValueError", "MissingExtraError", "ModelFileError", "OnnxGraphSurgeonException",
-            "OnnxGsError", "TensorRTError", "UnsupportedTypeError", "VerificationError",
-        ),
-        "onnx_gs.errors",
-    ),
     **{name: f"onnx_gs.debug.{name}" for name in ("bisect", "capture", "diff", "isolate", "layerwise", "trace")},
     "register_shape_function": "onnx_gs.analysis.shape_values",
     **dict.fromkeys(("debug", "io", "ir", "logger", "passes", "trt"), None),
-}  # fmt: skip
+}
 
 #: Subpackages of the scripts' library that scripts reach as attributes and that this package does not have itself.
 _SUBPACKAGES = frozenset({"exporters", "graph_pattern", "importers", "util"})

@@ -9,6 +9,8 @@ from onnx_gs.io import files
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.layer import Yielding
 from onnx_gs.passes import cleanup as _cleanup, toposort as _toposort
+from onnx_gs.passes.fold_constants import fold_constants
+from onnx_gs.passes.simplify import Simplify
 
 if TYPE_CHECKING:
     import os
@@ -113,8 +115,6 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
             GraphValueError: ``partitioning`` is none of the three.
             EvaluationError: a node cannot be evaluated and ``error_ok`` is False.
         """
-        from onnx_gs.passes.fold_constants import fold_constants
-
         with explained(self):
             fold_constants(
                 self, fold_shapes=fold_shapes, recurse_subgraphs=recurse_subgraphs, partitioning=partitioning, error_ok=error_ok,
@@ -140,8 +140,6 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         Returns:
             This graph.
         """
-        from onnx_gs.passes.simplify import Simplify
-
         with explained(self):
             Simplify(**options)(self)
         return self
@@ -233,8 +231,6 @@ class Function(ir.Function, Graph):  # noqa: D101 - likewise
 
     def fold_constants(self: G, recurse_functions: bool = False, **options: Any) -> G:  # type: ignore[override]
         """Fold the body in place; see ``Graph.fold_constants``."""
-        from onnx_gs.passes.fold_constants import fold_constants
-
         _warn_about_functions(recurse_functions)
         fold_constants(self, recurse_functions=False, **options)
         return self

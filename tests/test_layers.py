@@ -120,5 +120,28 @@ def test_ir_loads_without_protobuf():
     import subprocess
     import sys
 
-    code = "import sys, onnx_gs, onnx_gs.ir; print([m for m in ('onnx', 'google.protobuf', 'onnxruntime', 'rich') if m in sys.modules])"
+    code = f"""
+import sys, types
+package = sys.modules["onnx_gs"] = types.ModuleType("onnx_gs")  # the front door, which loads the rest, left out
+package.__path__ = [{str(PACKAGE)!r}]
+import onnx_gs.ir
+print([m for m in ("onnx", "google.protobuf", "onnxruntime", "rich") if m in sys.modules])
+"""
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_the_import_brings_what_a_script_needs_and_no_more():
+    import subprocess
+    import sys
+
+    code = """
+import sys
+import onnx_gs as gs
+before = set(sys.modules)
+graph = gs.Graph([gs.Node("Neg", inputs=[x := gs.Variable("x", "float32", (2,))], outputs=[y := gs.Variable("y", "float32")])], [x], [y])
+gs.import_onnx(gs.export_onnx(graph.simplify()))
+print([m for m in sys.modules if m.startswith("onnx_gs") and m not in before])
+print([m for m in ("onnxruntime", "tensorrt", "tensorrt_rtx", "rich", "onnx_gs.debug", "onnx_gs.trt", "onnx_gs.viewer") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[]", "[]"]
