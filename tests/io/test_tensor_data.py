@@ -188,7 +188,7 @@ def test_kinds_of_weights_are_those_of_their_values_now(tmp_path):
     import onnx_gs as gs
 
     weights = {n: gs.Constant(n, np.zeros((2,) * rank, dtype)) for n, rank, dtype in [("a", 1, np.float32), ("b", 2, np.int64), ("c", 3, np.int8)]}
-    x, outputs = gs.Variable("x", np.float32, (2,)), [gs.Variable(f"y_{n}") for n in weights]
+    x, outputs = gs.Variable("x", np.float32, (2,)), [gs.Variable(f"y_{n}", np.float32) for n in weights]
     nodes = [gs.Node("Custom", domain="local", inputs=[x, w], outputs=[y]) for w, y in zip(weights.values(), outputs)]
     gs.save(gs.Graph(nodes, [x], outputs, opset=18), tmp_path / "m.onnx")
 
