@@ -165,6 +165,19 @@ def _gather_elements(node: Node, opset: int, inputs: list[Array | None]) -> Resu
     return [np.take_along_axis(x[cut], at.astype(np.int64), axis)]
 
 
+@_kernel("GatherND")
+def _gather_nd(node: Node, opset: int, inputs: list[Array | None]) -> Result:
+    x, at = inputs
+    assert x is not None
+    assert at is not None
+    if at.dtype != np.int64 or _attr_int(node, "batch_dims", 0) != 0 or not 1 <= at.shape[-1] <= x.ndim:
+        return None
+    sizes = np.array(x.shape[: at.shape[-1]])
+    if at.size and ((at < -sizes) | (at >= sizes)).any():
+        return None
+    return [x[tuple(np.moveaxis(at, -1, 0))]]
+
+
 @_kernel("Slice")
 def _slice(node: Node, opset: int, inputs: list[Array | None]) -> Result:
     x = inputs[0]
@@ -362,11 +375,17 @@ def _range(node: Node, opset: int, inputs: list[Array | None]) -> Result:
 
 @_kernel("Cast")
 def _cast(node: Node, opset: int, inputs: list[Array | None]) -> Result:
-    x = inputs[0]
     target = dtypes.find(node.attrs.get("to"))
-    if x is None or target is None:
-        return None
-    to = target.numpy
+    return None if inputs[0] is None or target is None else _converted(inputs[0], target.numpy)
+
+
+@_kernel("CastLike")
+def _cast_like(node: Node, opset: int, inputs: list[Array | None]) -> Result:
+    x, like = inputs
+    return None if x is None or like is None else _converted(x, like.dtype)
+
+
+def _converted(x: Array, to: np.dtype[Any]) -> Result:
     if x.dtype == to:
         return [x]
     if x.dtype == ml_dtypes.bfloat16 and to in _FLOATS:
@@ -473,6 +492,7 @@ def _unary(function: Any, allowed: Types) -> Kernel:
 _SIGNED: Types = frozenset(d for d in _INTS if d.kind == "i")
 _KERNELS["Neg"] = _unary(np.negative, _SIGNED | _FLOATS)
 _KERNELS["Abs"] = _unary(np.abs, _INTS | _FLOATS)
+_KERNELS["Sqrt"] = _unary(np.sqrt, _FLOATS)  # rounded correctly by IEEE 754, so all implementations agree
 _KERNELS["Floor"] = _unary(np.floor, _FLOATS)
 _KERNELS["Ceil"] = _unary(np.ceil, _FLOATS)
 

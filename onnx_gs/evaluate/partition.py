@@ -124,7 +124,7 @@ class Evaluation:
         if node.op not in _EXACT_IN_HALF and any(x is not None and x.dtype == np.float16 for x in inputs):
             return self._compute_half(node, inputs)
         found = numpy_kernels.evaluate(node, self.graph.opset, inputs)
-        if found is not None and node.op == "Cast" and found[0].dtype == np.float16 and inputs[0] is not None:
+        if found is not None and node.op in {"Cast", "CastLike"} and found[0].dtype == np.float16 and inputs[0] is not None:
             _check_half_cast(node, inputs[0], found[0])
         return found
 
