@@ -382,6 +382,18 @@ class Exporter:
                 error.where = error.where or f"tensor '{tensor._name}'"
                 raise
 
+    def _replayed_values(self, recorded: list[tuple[Any, Tensor | None]], present: set[int], target: Any) -> set[int]:
+        """Describe again, in the old order, what a message described and is still there; give the ids of the tensors."""
+        done: set[int] = set()
+        for message, t in recorded:
+            if t is None:
+                if message.name not in self._scopes[-1]:
+                    target.append(message)
+            elif id(t) in present:
+                done.add(id(t))
+                self.value(t, target.add(), message)
+        return done
+
     def _value_info(self, graph: Graph, target: Any, ports: set[int]) -> None:
         recorded = graph._record.value_info if graph._record is not None else []
         done = set(ports)
@@ -391,13 +403,7 @@ class Exporter:
             for body_graph in walk.graphs(graph) if any(True for _ in graph.subgraphs()) else ():
                 present.update(id(t) for node in body_graph.nodes for t in node._inputs)
                 present.update(id(t) for t in body_graph.outputs)
-            for message, t in recorded:
-                if t is None:
-                    if message.name not in self._scopes[-1]:
-                        target.append(message)
-                elif id(t) in present:
-                    done.add(id(t))
-                    self.value(t, target.add(), message)
+            done |= self._replayed_values(recorded, present, target)
         for node in graph.nodes:
             for t in node._outputs:
                 if t._source is None and t._dtype is None and t._type == "tensor_type":
@@ -615,13 +621,7 @@ class Exporter:
         if recorded:
             present = {id(t) for node in function.nodes for t in (*node._inputs, *node._outputs)}
             present.update(id(t) for t in (*function.inputs, *function.outputs))
-            for message, t in recorded:
-                if t is None:
-                    if message.name not in self._scopes[-1]:
-                        target.append(message)
-                elif id(t) in present:
-                    done.add(id(t))
-                    self.value(t, target.add(), message)
+            done |= self._replayed_values(recorded, present, target)
         if self.ir_version is None or self.ir_version < FUNCTION_VALUES_SINCE:
             return
         for t in (*function.inputs, *(t for node in function.nodes for t in node._outputs), *function.outputs):

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from onnx_gs.ir.tensor import Tensor
 
 
-def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None, edges: Edges | None = None) -> list[Node]:
+def live_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None) -> list[Node]:
     """List the graph's own nodes that its outputs depend on, in the graph's order; what a body captures is depended on.
 
     Args:
         graph: the graph; its inputs end the search, even where a node produces them.
         captured: what nodes' bodies capture, by node id; computed when left out.
-        edges: the graph's edges, where the caller has read them already.
     """
     captured = scopes.all_captures(graph) if captured is None else captured
-    edges = Edges(graph) if edges is None else edges
+    edges = Edges(graph)
     flags = _live_flags(graph, captured, edges)
-    if flags is not None:
-        return [*compress(edges.nodes, flags)]
+    return [*compress(edges.nodes, flags)] if flags is not None else _search(graph, captured)
+
+
+def _search(graph: Graph, captured: dict[int, list[Tensor]]) -> list[Node]:
+    """Find the live nodes of a graph in any order, from its outputs up."""
     producers: dict[int, Node] = {}
     for node in graph.nodes:
         for t in node._outputs:
@@ -70,7 +72,7 @@ def drop_dead(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges | No
     edges = Edges(graph) if edges is None else edges
     flags = _live_flags(graph, captured, edges)
     if flags is None:
-        live = live_nodes(graph, captured, edges)
+        live = _search(graph, captured)
         kept = set(map(id, live))
         dead = [node for node in graph.nodes if id(node) not in kept]
         detach(dead)
