@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import onnx
@@ -11,13 +12,16 @@ from google.protobuf.message import DecodeError
 
 from onnx_gs.errors import ModelFileError
 from onnx_gs.io import utf8, wire
-from onnx_gs.io.regions import SourceFile, write_all
+from onnx_gs.io.regions import MemoryFile, SourceFile, write_all
 
 if TYPE_CHECKING:
     from onnx_gs.io.wire import Field, Walker
 
-#: A file below this size is parsed whole.
+#: A file below this size is read at once.
 SMALL_FILE = 32 << 20
+#: A file below this size is parsed whole, as is one with less than ``BYTES_A_FIELD`` to a field: there is little to leave out.
+TINY_FILE = 1 << 20
+BYTES_A_FIELD = 1 << 10
 #: In larger files, contents of ``raw_data`` from this size on stay in the file.
 LARGE_WEIGHT = 4 << 10
 
@@ -81,7 +85,7 @@ def outline_stream(stream: IO[bytes]) -> Outline:
             rest = stream.read(SMALL_FILE - len(start))
         start += rest
     if len(start) < SMALL_FILE:
-        return Outline(_parsed(start, wire.Memory(start, "<stream>")), None)
+        return _outline_content(start, "<stream>")
     with tempfile.TemporaryFile(buffering=0) as spool:
         while start:
             write_all(spool.fileno(), start)
@@ -92,9 +96,21 @@ def outline_stream(stream: IO[bytes]) -> Outline:
 def outline_file(file: SourceFile) -> Outline:
     """Read the structure of an open model file, as ``outline`` does."""
     if file.size < SMALL_FILE:
-        return Outline(_parsed(file.read(0, file.size), file), None)
-    skeleton, left = _Skeleton(file).build()
-    model = _parsed(skeleton, file, skeleton=True)
+        return _outline_content(file.read(0, file.size), file.name)
+    return _outlined(file, _Skeleton(file))
+
+
+def _outline_content(content: bytes, name: str) -> Outline:
+    if len(content) >= TINY_FILE:
+        file = MemoryFile(content, name)
+        with suppress(wire.TooManyFields):
+            return _outlined(file, _Skeleton(file, len(content) // BYTES_A_FIELD))
+    return Outline(_parsed(content, wire.Memory(content, name)), None)
+
+
+def _outlined(file: SourceFile, skeleton: _Skeleton) -> Outline:
+    message, left = skeleton.build()
+    model = _parsed(message, file, skeleton=True)
     if not left:
         return Outline(model, None)
     file.pin()
@@ -123,9 +139,9 @@ def placeholder(offset: int, length: int) -> bytes:
 class _Skeleton:
     """Copies a file without its large weights."""
 
-    def __init__(self, file: SourceFile) -> None:
+    def __init__(self, file: SourceFile, fields: int | None = None) -> None:
         self._file = file
-        self._walker: Walker = wire.Walker(file)
+        self._walker: Walker = wire.Walker(file, fields)
         self._pieces: list[tuple[int, int] | bytes] = []
         self._left = 0
 

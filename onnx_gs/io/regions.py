@@ -193,7 +193,7 @@ class SourceFile:
             raise ModelFileError(what, where=f"file '{self.name}'", fix="the file was cut short; fetch or write it again")
         return found
 
-    def mapping(self, end: int) -> mmap.mmap | None:
+    def mapping(self, end: int) -> mmap.mmap | bytes | None:
         """Map the whole file read-only, at least up to byte ``end``; None where too many files are mapped already.
 
         Raises:
@@ -289,6 +289,54 @@ class AbsentFile(SourceFile):
 
     def _opened(self) -> int:
         raise ModelFileError(self.why.what, where=self.why.where, fix=self.why.fix)
+
+
+class MemoryFile(SourceFile):
+    """The whole content of a small file, read once: weights are views of it, and what happens to the file later does not matter.
+
+    Args:
+        content: the bytes.
+        name: what errors call it.
+    """
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: bytes, name: str) -> None:
+        """Open nothing."""
+        self._fd, self._users, self._pinned, self._mapping, self._stamp = -1, 0, True, None, None
+        self.path, self.name, self.size, self.content = "", name, len(content), content
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Unlike that of any file."""
+        return (-1, id(self))
+
+    def is_at(self, path: str, *, unchanged: bool = False) -> bool:
+        """Say no: it is nowhere."""
+        return False
+
+    def pin(self) -> None:
+        """Do nothing: it cannot go away."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Copy ``length`` bytes at ``offset``."""
+        return self.content[offset : offset + length]
+
+    def mapping(self, end: int) -> bytes:
+        """Give the content."""
+        return self.content
+
+    def copy(self, offset: int, length: int, target: int) -> None:
+        """Write a range to an open descriptor.
+
+        Raises:
+            OSError: the target cannot be written.
+        """
+        write_all(target, memoryview(self.content)[offset : offset + length])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the content."""
+        return (MemoryFile, (self.content, self.name))
 
 
 def _unpickle(path: str, size: int, modified: int, pinned: bool) -> SourceFile:

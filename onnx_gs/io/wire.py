@@ -23,6 +23,10 @@ BLOCK = 64 << 10
 _HEADER = 20  # a tag and a length take at most ten bytes each
 
 
+class TooManyFields(ModelFileError):
+    """A walk met more fields than it was meant for."""
+
+
 class Readable(Protocol):
     """What fields are read from: a file, or bytes."""
 
@@ -82,13 +86,18 @@ class Walker:
 
     Args:
         source: the file.
+        limit: about how many fields to look at before ``TooManyFields`` is raised; ``FIELD_LIMIT`` by default.
     """
 
-    def __init__(self, source: Readable) -> None:
+    def __init__(self, source: Readable, limit: int | None = None) -> None:
         """Start with an empty window."""
         self.source = source
-        self._window = b""
+        self._limit = FIELD_LIMIT if limit is None else limit
+        content = getattr(source, "content", None)
+        self._whole = content is not None
+        self._window: bytes = content or b""
         self._base = 0
+        self._last = -1
         self._seen = 0
 
     def fail(self, what: str, offset: int) -> ModelFileError:
@@ -106,47 +115,53 @@ class Walker:
         Raises:
             ModelFileError: a field is malformed, or does not end where the message does.
         """
-        window, base = self._window, self._base
-        limit = len(window) - _HEADER
+        window, base, limit = self._window, self._base, self._last
         at, seen = start, 0
         while at < end:
             here = at - base
             if here < 0 or here > limit:
                 self._seen += seen
                 seen = 0
-                if self._seen > FIELD_LIMIT:
-                    raise self.fail(f"more than {FIELD_LIMIT} fields", at)
-                window, base = self._around(at)
-                limit = len(window) - _HEADER
+                if self._seen > self._limit:
+                    raise TooManyFields(f"more than {self._limit} fields before byte {at}", where=f"file '{self.source.name}'")
+                window, base, limit = self._around(at)
                 here = at - base
             seen += 1
             tag = window[here]
-            # By far the most fields have a tag and a length of one byte each.
-            if tag < 0x80 and tag & 7 == BYTES and tag > 7 and here <= limit and window[here + 1] < 0x80:
+            # By far the most fields have a tag of one byte and a length of one or two.
+            if tag < 0x80 and tag & 7 == BYTES and tag > 7 and here <= limit:
                 length = window[here + 1]
                 content = at + 2
+                if length >= 0x80:
+                    high = window[here + 2]
+                    length = length & 0x7F | high << 7 if high < 0x80 else end
+                    content += 1
                 stop = content + length
                 if stop <= end:
                     if length >= at_least:
                         yield Field(tag >> 3, BYTES, at, content, stop)
-                        window, base = self._window, self._base
-                        limit = len(window) - _HEADER
+                        window, base, limit = self._window, self._base, self._last
                     at = stop
                     continue
             field = self._field(window, base, at, end)
             if not at_least or (field.kind == BYTES and field.end - field.content >= at_least):
                 yield field
-                window, base = self._window, self._base
-                limit = len(window) - _HEADER
+                window, base, limit = self._window, self._base, self._last
             at = field.end
         self._seen += seen
 
-    def _around(self, at: int) -> tuple[bytes, int]:
-        """Give a window that holds the header at an offset, and where it begins; at the end of the file it may be cut off."""
-        if at < self._base or at >= self._base + len(self._window) or self._base + len(self._window) < self.source.size:
+    def _around(self, at: int) -> tuple[bytes, int, int]:
+        """Give a window that holds the header at an offset, where it begins, and up to where in it whole headers are near that offset.
+
+        At the end of the file the header may be cut off.
+        """
+        if self._whole:
+            self._last = min(len(self._window) - _HEADER, at + BLOCK)
+        elif at < self._base or at >= self._base + len(self._window) or self._base + len(self._window) < self.source.size:
             self._window = self.source.read(at, min(BLOCK, self.source.size - at))
             self._base = at
-        return self._window, self._base
+            self._last = len(self._window) - _HEADER
+        return self._window, self._base, self._last
 
     def _field(self, window: bytes, base: int, at: int, end: int) -> Field:
         tag, after = self._varint(window, at - base, base, end)
