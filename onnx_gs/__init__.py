@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from onnx_gs import script_modules
 from onnx_gs.errors import (
     EvaluationError,
     GraphError,
@@ -56,6 +57,8 @@ _HOMES: dict[str, str | None] = {
     "register_shape_function": "onnx_gs.analysis.shape_values",
     **dict.fromkeys(("debug", "io", "ir", "logger", "passes", "trt"), None),
 }
+
+script_modules.install()
 
 #: Subpackages of the scripts' library that scripts reach as attributes and that this package does not have itself.
 _SUBPACKAGES = frozenset({"exporters", "graph_pattern", "importers", "util"})
@@ -105,7 +108,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name in _SUBPACKAGES:
-        return importlib.import_module("onnx_gs.compat").subpackage(name)
+        return importlib.import_module(f"onnx_gs.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'onnx_gs' has no attribute '{name}'")
     home = _HOMES[name]

@@ -1,7 +1,8 @@
 """Run scripts written for onnx-graphsurgeon unchanged: its module names, resolving to this package.
 
 ``python -m onnx_gs.compat script.py ...`` runs a script, ``python -m onnx_gs.compat -m module ...`` a module, with ``import onnx_graphsurgeon``
-giving this package's classes. ``install()`` does the same inside a running program.
+giving this package's classes. ``install()`` does the same inside a running program. Scripts whose imports were renamed reach the same modules
+under this package's name (``script_modules``).
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ def _names(*homes: Any, **more: Any) -> dict[str, Any]:
     return found
 
 
-def _modules() -> dict[str, dict[str, Any]]:
-    """Give the names in each module of the scripts' library."""
+@functools.cache
+def names() -> dict[str, dict[str, Any]]:
+    """Give the names in each module of the scripts' library, by path below its top, which is ``""``."""
     public = onnx_gs
     classes = {"Graph": public.Graph, "Function": public.Function, "Node": public.Node, "Tensor": public.Tensor, "Variable": public.Variable,
                "Constant": public.Constant}  # fmt: skip
@@ -133,10 +135,10 @@ def _modules() -> dict[str, dict[str, Any]]:
         "ir.node": {**_public(node), **everything},
         "ir.graph": {**_public(graph), **everything},
         "ir.function": {**_public(function), **everything},
-        "importers": {},
+        "importers": {"BaseImporter": BaseImporter},
         "importers.onnx_importer": {**everything, **importer, "import_onnx": public.import_onnx, "BaseImporter": BaseImporter, "onnx": onnx},
         "importers.base_importer": {"BaseImporter": BaseImporter},
-        "exporters": {},
+        "exporters": {"BaseExporter": BaseExporter},
         "exporters.onnx_exporter": {**everything, **exporter, "export_onnx": contract.export_onnx, "BaseExporter": BaseExporter, "onnx": onnx},
         "exporters.base_exporter": {"BaseExporter": BaseExporter},
         "graph_pattern": patterns,
@@ -172,22 +174,17 @@ def install() -> types.ModuleType:
 def _made() -> dict[str, types.ModuleType]:
     """Make the modules of the scripts' library, by full name, linked to each other."""
     made: dict[str, types.ModuleType] = {}
-    for path, names in _modules().items():
+    for path, contents in names().items():
         full = f"{NAME}.{path}" if path else NAME
         module = types.ModuleType(full, f"Names of onnx-graphsurgeon's {path or 'top level'}, from onnx_gs.")
         module.__path__ = []  # a package, so that submodules are looked for
-        module.__dict__.update(names)
+        module.__dict__.update(contents)
         made[full] = module
     for full, module in made.items():
         parent, _, name = full.rpartition(".")
         if parent:
             setattr(made[parent], name, module)
     return made
-
-
-def subpackage(name: str) -> types.ModuleType:
-    """Give a subpackage of the scripts' library, such as ``util``: what ``gs.util`` means after ``import onnx_gs as gs``."""
-    return _made()[f"{NAME}.{name}"]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -236,6 +236,10 @@ class Function(ir.Function, Graph):  # noqa: D101 - likewise
         return self
 
 
+ir.Graph._made_as = Graph
+ir.Function._made_as = Function
+
+
 def _warn_about_functions(recurse_functions: bool) -> None:
     if recurse_functions:
         ir.graph.LOGGER.warning("recurse_functions has no meaning for one function; call the method on the graph")

@@ -18,6 +18,9 @@ from onnx_gs.errors import OnnxGsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+#: Scripts also import ``onnx_gs.logger.logger``: a module with a path may have submodules, and ``script_modules`` knows that one.
+__path__: list[str] = []
+
 LOGGER = logging.getLogger("onnx_gs")
 
 

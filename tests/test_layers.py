@@ -18,7 +18,10 @@ LAYERS = ["version", "errors", "ir", "io", "ops", "analysis", "evaluate", "rewri
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 LEVEL["viewer"] = LEVEL["cli"]  # neither may be reached from the other layers, and the command `view` shows pages
 #: Modules beside the layers' folders: where they stand.
-TOP = {"graph": "front", "compat": "cli", "logger": "errors", "errors": "errors", "version": "version", "__init__": "cli", "__main__": "cli"}
+TOP = {
+    "graph": "front", "compat": "cli", "script_modules": "cli", "logger": "errors", "errors": "errors", "version": "version", "__init__": "cli",
+    "__main__": "cli",
+}  # fmt: skip
 
 #: Foreign package -> where it may be imported: a folder ends with a slash.
 DOORS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.graph import Graph, same_domains
@@ -44,6 +44,7 @@ class Function(Graph):
     """
 
     DEFAULT_DOMAIN = "onnx_graphsurgeon"
+    _made_as: ClassVar[type[Graph] | None] = None
 
     def __init__(
         self,

@@ -52,6 +52,10 @@ class Graph:
     GLOBAL_FUNC_MAP: ClassVar[dict[str, Any]] = {}
     OPSET_FUNC_MAP: ClassVar[defaultdict[int, dict[str, Any]]] = defaultdict(dict)
 
+    #: Which class an object made by this very class gets. The public graph, which is this one with the passes as methods, enters itself when it
+    #: is loaded, so that a script may take either name; None while only the data model is loaded.
+    _made_as: ClassVar[type[Graph] | None] = None
+
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
@@ -69,6 +73,9 @@ class Graph:
         ir_version: int | None = None,
     ) -> None:
         """Make a graph of existing nodes and tensors."""
+        public = type(self).__dict__.get("_made_as")
+        if public is not None:
+            self.__class__ = public
         self.nodes: list[Node] = nodes if nodes is not None else []  # type: ignore[assignment]
         self._inputs: list[Tensor] = list(inputs) if inputs is not None else []
         self._outputs: list[Tensor] = list(outputs) if outputs is not None else []

@@ -10,7 +10,7 @@ from onnx_gs.errors import GraphTypeError
 from onnx_gs.ir import dtypes, source
 from onnx_gs.ir.synchronized_list import SynchronizedList, edge_log, linked
 from onnx_gs.ir.types import ValueType
-from onnx_gs.ir.values import LazyValues
+from onnx_gs.ir.values import LazyValues, SparseValues  # noqa: F401 - scripts import SparseValues from here
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
