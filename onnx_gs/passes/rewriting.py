@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_gs.analysis.shape_values import ShapeFacts
 from onnx_gs.ir import walk
+from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.edit import Editor
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.synchronized_list import edge_log
@@ -36,6 +37,7 @@ class Work:
         """Index nothing yet."""
         self.root = root
         self.report = report
+        self._in_function = hasattr(root, "unique_id")
         self._facts: ShapeFacts | None = None
         self._former: ShapeFacts | None = None
         self._edit: Editor | None = None
@@ -79,12 +81,12 @@ class Work:
         self._facts = None
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
-        """List the nodes of these operators of ONNX's own with the graphs that hold them."""
+        """List the nodes of these operators of ONNX's own with the graphs that hold them; none with attributes that a call of the function gives."""
         if self._by_op is None:
             self._by_op = {}
             for owner in self.graphs():
                 for node in owner.nodes:
-                    if node.domain in ONNX_DOMAINS:
+                    if node.domain in ONNX_DOMAINS and not (self._in_function and _refers(node)):
                         self._by_op.setdefault(node.op, []).append((owner, node))
         found: list[tuple[Graph, Node]] = []
         for op in ops:
@@ -121,11 +123,11 @@ class Work:
         return len(tensor._outputs) == 1 and not self.edit.listed_by(tensor)
 
     def producer(self, tensor: Tensor, *ops: str) -> Node | None:
-        """Give the node that makes a tensor, where it is one of these operators of ONNX's own."""
+        """Give the node that makes a tensor, where it is one of these operators of ONNX's own; none with attributes that a call gives."""
         if not tensor._inputs:
             return None
         node = tensor._inputs[0]
-        return node if node.op in ops and node.domain in ONNX_DOMAINS else None
+        return node if node.op in ops and node.domain in ONNX_DOMAINS and not (self._in_function and _refers(node)) else None
 
     # -- editing ----------------------------------------------------------------------------------
 
@@ -169,6 +171,11 @@ class Work:
     def int64(self, wish: str, values: Sequence[int]) -> Constant:
         """Make a vector of integers under a fresh name."""
         return self.constant(wish, np.array(values, dtype=np.int64))
+
+
+def _refers(node: Node) -> bool:
+    """Say whether an attribute's value is known at the call of the function only."""
+    return any(isinstance(value, AttributeRef) for value in node.attrs.values())
 
 
 def _moves(node: Node) -> bool:

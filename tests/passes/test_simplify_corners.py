@@ -1,0 +1,27 @@
+"""Corners of simplification, ONNX Runtime on both sides: what it must keep, decline or not trip over."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.rewrites import assert_equal_outputs
+
+from onnx_gs.passes.simplify import Simplify
+
+REFERENCES = [
+    (18, "k = 1", "y = Concat <axis: int = @k> (x, x)"),
+    (10, "k = [0, 0, 0, 0, 0, 0]", "y = Pad <pads: ints = @k> (x)"),
+    (9, "k = [0]", "t = Slice <starts: ints = @k, ends: ints = [2]> (x) y = Slice <starts: ints = @k, ends: ints = [2]> (t)"),
+    (18, "k = [0, 2, 1]", "t = Transpose <perm: ints = @k> (x) y = Transpose <perm: ints = @k> (t)"),
+    (18, "k = 1", "i = Constant <value_int: int = 1> () t = Gather <axis: int = @k> (x, i) a = Constant <value_ints: ints = [1]> () y = Unsqueeze (t, a)"),
+    (13, "k = 0", "t = ReduceMax <axes: ints = [1], keepdims: int = @k> (x) a = Constant <value_ints: ints = [1]> () y = Unsqueeze (t, a)"),
+    (18, "k = 7", "a = Cast <to: int = @k> (x) y = Cast <to: int = 1> (a)"),
+    (18, "k = 1.0", "w = Constant <value_floats: floats = [3.0, 4.0, 5.0]> () t = BatchNormalization <epsilon: float = @k> (x, w, w, w, w) y = Add (t, t)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize(("opset", "call", "body"), REFERENCES)
+def test_attributes_that_a_call_gives_are_no_facts(opset, call, body, fuse):
+    functions = f'<domain: "local", opset_import: ["" : {opset}]> f <k> (x) => (y) {{ {body} }}'
+    text = f"g (float[2, 3, 4] x) => (float y) {{ y = local.f <{call}> (x) }}"
+    assert_equal_outputs(Simplify(fuse=fuse), text, opset=opset, functions=functions, tolerance=1e-5 if fuse else 0.0)
