@@ -66,16 +66,33 @@ class UnsupportedTypeError(OnnxGsError, RuntimeError):
 
 
 class MissingExtraError(OnnxGsError, ImportError):
-    """An optional package is missing; ``fix`` names the extra that installs it."""
+    """An optional package is missing; ``fix`` names the extra that installs it.
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        """Name the package, the extra of ours that brings it, and what it was wanted for."""
-        super().__init__(f"package '{package}' is not installed; it is needed to {purpose}", fix=f"pip install 'onnx_gs[{extra}]'")
-        self.package, self.extra, self.purpose = package, extra, purpose
+    Args:
+        package: the package.
+        extra: the extra of ours that brings it.
+        purpose: what it is needed for, after "to".
+        instead: another package that would do, and its extra.
+
+    Example:
+        >>> print(MissingExtraError("onnxruntime", "cpu", "run models"))
+        package 'onnxruntime' is not installed; it is needed to run models
+          fix: pip install 'onnx_gs[cpu]'
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str, instead: tuple[str, str] | None = None) -> None:
+        """Name each package with what installs it."""
+        if instead is None:
+            what, fix = f"package '{package}' is not installed; it is needed to {purpose}", f"pip install 'onnx_gs[{extra}]'"
+        else:
+            what = f"neither package '{package}' nor '{instead[0]}' is installed; one of them is needed to {purpose}"
+            fix = f"pip install 'onnx_gs[{extra}]' brings {package}; pip install 'onnx_gs[{instead[1]}]' brings {instead[0]}"
+        super().__init__(what, fix=fix)
+        self.package, self.extra, self.purpose, self.instead = package, extra, purpose, instead
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by the constructor's arguments."""
-        return (type(self), (self.package, self.extra, self.purpose))
+        return (type(self), (self.package, self.extra, self.purpose, self.instead))
 
 
 class TensorRTError(OnnxGsError):

@@ -36,7 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Prepare the model."""
+    from onnx_gs.trt.capability import note_on, target_of
     from onnx_gs.trt.recipe import Prepare, readiness_of
+
+    target = target_of(options.target)  # before the model is read: a wrong name is said at once
 
     dims = shared.bound_dims(options)
     values: dict[str, np.ndarray[Any, Any]] = {}
@@ -44,7 +47,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     def prepare(graph: Graph, report: Report) -> None:
         values.update(shared.frozen_values(options, graph))
-        Prepare(options.target, simplification(options), lowering(options, graph, dims, values)).apply(graph, report)
+        Prepare(str(target), simplification(options), lowering(options, graph, dims, values)).apply(graph, report)
 
     tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
     _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)
@@ -57,4 +60,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         session.say(f"ready for {found.target}, as far as its table says", style="green")
     for warning in found.warnings:
         session.say(f"warning: {warning.title}: {warning.reason} ({warning.path})", style="yellow")
+    newer = note_on(found.target)
+    if newer is not None:
+        session.say(f"note: {newer}", style="dim")
     return 1 if rows else 0

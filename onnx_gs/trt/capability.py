@@ -226,6 +226,7 @@ ROWS = _rows(
     Row("old-opset", "broadcasting as before opset 7", "convert the model to a newer opset (onnx-gs convert)"),
     Row("operand-rank", "operands of ranks that this operator does not take here", "Unsqueeze the operand of lower rank, and Squeeze the result"),
     Row("out-of-range", "a constant index or slice is out of range", "correct it: TensorRT checks bounds where ONNX clamps or leaves it open"),
+    Row("split-parts", "a Split into more equal parts than there are elements for", "give the sizes of the parts: the last would be negative"),
     Row(
         "loop-dtype",
         "a loop-carried value is neither float32 nor float16",
@@ -371,14 +372,23 @@ KNOWN = (
 )
 
 
+#: The first versions that the rules are about, full TensorRT and RTX. What came before had no loops or conditionals, or others.
+OLDEST = {False: (8,), True: (1,)}
+
+
 def targets() -> list[str]:
-    """List the targets that the table was written for; any other version is taken by the rules of its age.
+    """List the targets that the table was written for; a version between them, or after them, is taken by the rules of its age.
 
     Example:
         >>> targets()
         ['tensorrt-11.4', 'rtx-1.7', 'tensorrt-10.10', 'tensorrt-8.6']
     """
     return [str(t) for t in KNOWN]
+
+
+def newest(*, is_rtx: bool) -> Target:
+    """Give the newest target of a library that the table was written for."""
+    return next(t for t in KNOWN if t.is_rtx == is_rtx)
 
 
 def target_of(text: str | Target | None, *, load: bool = True) -> Target:
@@ -390,23 +400,54 @@ def target_of(text: str | Target | None, *, load: bool = True) -> Target:
         load: whether the installed library may be loaded to learn what it is.
 
     Raises:
-        GraphValueError: it names no TensorRT.
+        GraphValueError: it names no TensorRT, or one from before the table.
 
     Example:
         >>> str(target_of("tensorrt-8.6")), target_of("8.6").bool_constants
         ('tensorrt-8.6', False)
     """
-    if isinstance(text, Target):
-        return text
     if text is None:
         library = tensorrt.installed() if load else tensorrt.described()
-        return KNOWN[0] if library is None else Target(library.is_rtx, library.version[:2])
-    match = re.fullmatch(r"(rtx|tensorrt[-_]rtx|tensorrt|trt)?[-_ ]?(\d+(?:\.\d+)*)?", text.strip().lower())
-    if match is None or not (match[1] or match[2]):
-        raise GraphValueError(f"'{text}' is no target", fix=f"one of {', '.join(targets())}, or another version of either")
+        return KNOWN[0] if library is None else _old_enough(Target(library.is_rtx, library.version[:2]), str(library))
+    if isinstance(text, Target):
+        return _old_enough(text, str(text))
+    known = f"one of {', '.join(targets())}, or another version of either"
+    if not isinstance(text, str):
+        raise GraphValueError(f"{text!r} is no target", fix=known)
+    match = re.fullmatch(r"(?:(rtx|tensorrt[-_]rtx|tensorrt|trt)(?:[-_ ]?(\d+(?:\.\d+)*))?|(\d+(?:\.\d+)*))", text.strip().lower())
+    if match is None:
+        raise GraphValueError(f"'{text}' is no target", fix=known)
     is_rtx = (match[1] or "").endswith("rtx")
-    newest = next(t for t in KNOWN if t.is_rtx == is_rtx)
-    return Target(is_rtx, tuple(int(p) for p in match[2].split(".")) if match[2] else newest.version)
+    version = match[2] or match[3]
+    return _old_enough(Target(is_rtx, tuple(map(int, version.split("."))) if version else newest(is_rtx=is_rtx).version), text)
+
+
+def _old_enough(target: Target, named: str) -> Target:
+    """Give the target back where the rules are about it.
+
+    Raises:
+        GraphValueError: they are about later versions only.
+    """
+    first = OLDEST[target.is_rtx]
+    if target.version >= first:
+        return target
+    what = "TensorRT for RTX" if target.is_rtx else "TensorRT"
+    raise GraphValueError(
+        f"'{named}' is no target: nothing is known of {what} before {first[0]}.0", fix=f"one of {', '.join(targets())}, or another version of either"
+    )
+
+
+def note_on(target: Target) -> str | None:
+    """Say that a target is newer than the table, so that it may take more or less than the table says; None where it is not.
+
+    Example:
+        >>> note_on(target_of("tensorrt-99")), note_on(target_of("tensorrt-11.4"))
+        ('the table knows nothing of tensorrt-99: checked by the rules of tensorrt-11.4, the newest that it knows', None)
+    """
+    latest = newest(is_rtx=target.is_rtx)
+    if target.version[:2] <= latest.version:
+        return None
+    return f"the table knows nothing of {target}: checked by the rules of {latest}, the newest that it knows"
 
 
 #: TensorRT's wording → row: the first that fits. The wording is that of parser version 200 and RTX 1.7.1.
@@ -453,6 +494,7 @@ MESSAGES: tuple[tuple[str, str], ...] = (
     (r"K exceeds the maximum", "topk-limit"),
     (r"importInitializers|[Ff]ailed to open file|external data|weights\.cpp|Failed to read", "external-data"),
     (r"values for profile|dimensions must be equal", "profile"),
+    (r"last chunk size", "split-parts"),
     (r"out of bounds|out-of-bounds|exceeds or equals length|executeGather", "out-of-range"),
     (r"unsupported input type|must have type|must have same input types|Float only|only supports|of type|Unsupported type", "op-dtype"),
     (r"no runners that implement|layerImpls\.empty|no implementation", "layer-unimplemented"),

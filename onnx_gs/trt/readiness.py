@@ -84,6 +84,7 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
 
     Raises:
         OnnxGsError: the model cannot be read.
+        GraphValueError: there is no such target.
 
     Example:
         >>> import numpy as np
@@ -97,6 +98,9 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     wanted = target_of(target, load=not static)
     graph = model if isinstance(model, Graph) else _load(model)
     result = Readiness(wanted, checked_by=["table"])
+    newer = capability.note_on(wanted)
+    if newer is not None:
+        result.notes.append(newer)
     with collector_paused():  # each of its rounds would look through the whole graph
         facts = ModelFacts(graph)
         for found in _distinct(examine(facts, wanted)):
@@ -105,13 +109,22 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     if static:
         result.notes.append("TensorRT's own parser and builder were not asked (static)")
     elif library is None:
-        result.notes.append("TensorRT is not installed: its own parser and builder were not asked (pip install 'onnx_gs[tensorrt-rtx]')")
+        result.notes.append(_unasked(wanted))
     elif not wanted.matches(library):
         result.notes.append(f"the installed library is {library}, not {wanted}: its own parser and builder were not asked")
     else:
         _ask_library(result, model, graph, facts, build=build, settings=settings)
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _unasked(wanted: Target) -> str:
+    """Say why no library was asked."""
+    wrong = tensorrt.broken()
+    if wrong is not None:
+        return f"{wrong}: TensorRT's own parser and builder were not asked"
+    extra = tensorrt.EXTRAS["tensorrt_rtx" if wanted.is_rtx else "tensorrt"]
+    return f"TensorRT is not installed: its own parser and builder were not asked (pip install 'onnx_gs[{extra}]')"
 
 
 def _load(model: Any) -> Graph:

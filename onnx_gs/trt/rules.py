@@ -462,6 +462,18 @@ def _topk(look: Look) -> Iterator[Finding]:
         yield look.find("topk-limit", f"K is {k}, and {MAX_TOPK} is the limit", look.input(1))
 
 
+def _split(look: Look) -> Iterator[Finding]:
+    """Equal parts are rounded up, so that less than nothing may be left for the last. Source: measured."""
+    parts = look.node.attrs.get("num_outputs")
+    if not isinstance(parts, int) or parts < 2 or look.input(1) is not None:
+        return
+    shape = look.shapes.shape(look.node.inputs[0])
+    axis = look.node.attrs.get("axis", 0)
+    size = shape[axis] if shape is not None and isinstance(axis, int) and -len(shape) <= axis < len(shape) else None
+    if isinstance(size, int) and -(-size // parts) * (parts - 1) > size:
+        yield look.find("split-parts", f"{parts} parts of {size} elements", look.input(0))
+
+
 def _dropout(look: Look) -> Iterator[Finding]:
     mode = look.input(2)
     if mode is None:
@@ -628,6 +640,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Squeeze": (_sizes, _must_be_decided(1)),
     "CumSum": (_must_be_decided(1),),
     "OneHot": (_must_be_decided(1),),
+    "Split": (_sizes, _split),
     "Dropout": (_dropout,),
     "MaxPool": (_outputs(1), _dilations),
     "LayerNormalization": (_outputs(1),),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Library",
     "Messages",
+    "broken",
     "clean",
     "cuda_missing",
     "described",
@@ -48,8 +49,9 @@ __all__ = [
 
 LOGGER = logging.getLogger("onnx_gs.tensorrt")
 
-#: Names of the packages, in the order they are tried; ``ONNX_GS_TENSORRT`` names one to use instead.
-PACKAGES = ("tensorrt_rtx", "tensorrt")
+#: The packages, in the order they are tried, each with the extra of ours that brings it; ``ONNX_GS_TENSORRT`` names one to use instead.
+EXTRAS = {"tensorrt_rtx": "tensorrt-rtx", "tensorrt": "tensorrt"}
+PACKAGES = tuple(EXTRAS)
 
 
 @dataclass(frozen=True)
@@ -76,20 +78,66 @@ class Library:
         return f"{self.package} {self.text}"
 
 
-@lru_cache(maxsize=1)
-def _load() -> tuple[Any, str] | None:
+@dataclass
+class _Found:
+    """What came of looking for the library.
+
+    Attributes:
+        module: its module, and the package's name; None where there is none that can be used.
+        broken: what is wrong with a package that is there, by name.
+    """
+
+    module: tuple[Any, str] | None = None
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def _tried() -> tuple[str, ...]:
+    """Give the packages to look for."""
     wanted = os.environ.get("ONNX_GS_TENSORRT")
-    if wanted is not None and wanted not in PACKAGES:
+    if wanted is None:
+        return PACKAGES
+    if wanted not in PACKAGES:
         raise OnnxGsError(f"ONNX_GS_TENSORRT is '{wanted}', which is no TensorRT package", fix=f"set it to one of {', '.join(PACKAGES)}, or unset it")
-    for name in (wanted,) if wanted else PACKAGES:
+    return (wanted,)
+
+
+@lru_cache(maxsize=1)
+def _search() -> _Found:
+    found = _Found()
+    for name in _tried():
         try:
             module = importlib.import_module(name)
-        except (ImportError, OSError) as missing:  # OSError: the wheel is there, but a shared library of its is not
-            LOGGER.debug("package %s cannot be used: %s", name, missing)
+        except (ImportError, OSError) as wrong:  # OSError: the wheel is there, but a shared library of its is not
+            LOGGER.debug("package %s cannot be used: %s", name, wrong)
+            if getattr(wrong, "name", None) != name:
+                found.broken[name] = str(wrong)
             continue
         if hasattr(module, "Builder"):
-            return module, name
-    return None
+            found.module = module, name
+            break
+        found.broken[name] = "it holds no builder"
+    return found
+
+
+def _load() -> tuple[Any, str] | None:
+    return _search().module
+
+
+def broken() -> str | None:
+    """Say which package is installed but cannot be used, and why; None where none is like that, or another can be used."""
+    found = _search()
+    if found.module is not None or not found.broken:
+        return None
+    return "; ".join(f"package '{name}' is installed, but cannot be used: {why}" for name, why in found.broken.items())
+
+
+def _missing(purpose: str) -> OnnxGsError:
+    """Say that there is no library, and how to get one."""
+    wrong = broken()
+    if wrong is not None:
+        return TensorRTError(wrong, fix="install it anew, with the libraries that it names")
+    first, *others = ((name, EXTRAS[name]) for name in _tried())
+    return MissingExtraError(*first, purpose, *others)
 
 
 def installed() -> Library | None:
@@ -114,10 +162,9 @@ def described() -> Library | None:
         >>> described() == installed()
         True
     """
-    wanted = os.environ.get("ONNX_GS_TENSORRT")
-    if _load.cache_info().currsize or not sys.modules.keys().isdisjoint(PACKAGES) or wanted not in {None, *PACKAGES}:
+    if _search.cache_info().currsize or not sys.modules.keys().isdisjoint(PACKAGES):
         return installed()
-    for name in (wanted,) if wanted else PACKAGES:
+    for name in _tried():
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             continue
@@ -138,10 +185,11 @@ def require(purpose: str) -> Library:
 
     Raises:
         MissingExtraError: none is installed.
+        TensorRTError: one is installed, but cannot be used.
     """
     found = installed()
     if found is None:
-        raise MissingExtraError("tensorrt", "tensorrt-rtx", purpose)
+        raise _missing(purpose)
     return found
 
 
@@ -153,7 +201,7 @@ class _Door:
             raise AttributeError(name)
         found = _load()
         if found is None:
-            raise MissingExtraError("tensorrt", "tensorrt-rtx", "build or describe an engine")
+            raise _missing("build or describe an engine")
         try:
             return getattr(found[0], name)
         except AttributeError:

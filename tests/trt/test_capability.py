@@ -8,7 +8,7 @@ import pytest
 from onnx_gs import passes
 from onnx_gs.errors import GraphValueError
 from onnx_gs.passes.base import Pass
-from onnx_gs.trt.capability import MESSAGES, ROWS, Target, row_of_message, target_of
+from onnx_gs.trt.capability import MESSAGES, ROWS, Target, note_on, row_of_message, target_of
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,33 @@ def test_targets_by_name(text, wanted):
     assert str(target_of(text)) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "cuda", "rtx-x"])
+@pytest.mark.parametrize("text", ["", "cuda", "rtx-x", "tensorrt-1.0", "7.2", "rtx-0.9", "tensorrt-", "-10", "10.", "tensorrt 10 3", "onnxruntime-1.7", 10])
 def test_no_target(text):
     with pytest.raises(GraphValueError, match="is no target") as raised:
         target_of(text)
     assert "tensorrt-11.4" in raised.value.fix
+
+
+def test_a_target_made_by_hand_is_looked_at_too():
+    with pytest.raises(GraphValueError, match=r"nothing is known of TensorRT before 8\.0"):
+        target_of(Target(is_rtx=False, version=(1, 0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "rules_of"),
+    [
+        ("tensorrt-99", "tensorrt-11.4"),
+        ("rtx-1.8", "rtx-1.7"),
+        ("tensorrt-11.4.2", None),
+        ("tensorrt-11", None),
+        ("tensorrt-9.2", None),
+        ("rtx-1.7", None),
+        ("tensorrt-8", None),
+    ],
+)
+def test_what_is_newer_than_the_table_is_noted(text, rules_of):
+    note = note_on(target_of(text))
+    assert (note is not None and f"the rules of {rules_of}" in note) if rules_of else note is None
 
 
 def test_an_installed_library_is_a_target_of_its_version():

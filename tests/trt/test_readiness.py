@@ -59,6 +59,7 @@ CASES = {
     "argmax-1d": "g (float[4] x) => (int64[1] y) { y = ArgMax <axis = 0> (x) }",
     "op-dtype": "g (int32[2] x) => (int32[2] y) { y = Relu (x) }",
     "scatter-reduction": 'g (float[4] x, float[1] u) => (float[4] y) <int64[1,1] i = {2}> { y = ScatterND <reduction = "add"> (x, i, u) }',
+    "split-parts": "g (float[5] x) => (float[2] a, float[2] b, float[1] c, float[n] d) { a, b, c, d = Split <num_outputs = 4> (x) }",
     "training-mode": "g (float[1,2,3] x) => (float[1,2,3] y) <float[2] s = {1,1}, float[2] b = {0,0}> { y, m, v = BatchNormalization <training_mode = 1> (x, s, b, b, s) }",
     "dead-node": "g (float[2,2] x) => (float[2,2] y) { d = Det (x) y = Neg (x) }",
     "constant-form": 'g (float[2] x) => (string s, float[2] y) { s = Constant <value_string = "a"> () y = Neg (x) }',

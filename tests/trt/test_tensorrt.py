@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -75,8 +76,11 @@ assert any("TensorRT is not installed" in n for n in found.notes)
 assert str(found.target) == "tensorrt-11.4"
 for call in (build, describe):
     try: call(graph)
-    except MissingExtraError as missing: assert "onnx_gs[tensorrt-rtx]" in missing.fix
+    except MissingExtraError as missing: said = str(missing)
     else: raise SystemExit("no error")
+    assert "neither package 'tensorrt_rtx' nor 'tensorrt' is installed" in said, said
+    assert "'onnx_gs[tensorrt-rtx]' brings tensorrt_rtx; pip install 'onnx_gs[tensorrt]' brings tensorrt" in said, said
+assert "onnx_gs[tensorrt]" in str(check(graph, "tensorrt-10.3").notes) and "onnx_gs[tensorrt-rtx]" in str(check(graph, "rtx").notes)
 assert prepare(graph).shared["readiness"].ready
 print("fine")
 """
@@ -100,3 +104,44 @@ print("fine")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "fine\n", done.stderr
+
+
+def _in_a_fresh_process(code, **environment):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_a_package_that_was_asked_for_is_the_one_that_is_named():
+    _in_a_fresh_process(
+        """
+import sys
+sys.modules["tensorrt"] = None
+from onnx_gs.errors import MissingExtraError
+from onnx_gs.trt import tensorrt
+try: tensorrt.require("build an engine")
+except MissingExtraError as missing:
+    assert str(missing).splitlines() == ["package 'tensorrt' is not installed; it is needed to build an engine", "  fix: pip install 'onnx_gs[tensorrt]'"]
+    print("fine")
+""",
+        ONNX_GS_TENSORRT="tensorrt",
+    )
+
+
+def test_a_package_that_cannot_be_loaded_is_not_called_missing(tmp_path):
+    (tmp_path / "tensorrt").mkdir()
+    (tmp_path / "tensorrt" / "__init__.py").write_text("raise ImportError('libnvinfer.so.10: cannot open shared object file')")
+    _in_a_fresh_process(
+        """
+from onnx_gs.errors import TensorRTError
+from onnx_gs.ir import Graph
+from onnx_gs.trt import check, tensorrt
+wanted = "package 'tensorrt' is installed, but cannot be used: libnvinfer.so.10"
+try: tensorrt.require("build an engine")
+except TensorRTError as broken: assert str(broken).startswith(wanted), broken
+assert tensorrt.installed() is None
+assert check(Graph()).notes[0].startswith(wanted)
+print("fine")
+""",
+        ONNX_GS_TENSORRT="tensorrt",
+        PYTHONPATH=str(tmp_path),
+    )
