@@ -140,6 +140,18 @@ class ShapeFacts:
         """Give the contents of every tensor that was met and has known ones."""
         return (fact.contents for fact in self._facts.values() if fact.contents is not None)
 
+    def knows_less(self) -> bool:
+        """Say whether some tensor became a constant since it was met, and says more about itself, and so about what follows, than was known."""
+        for t in self._kept:
+            if isinstance(t, Constant) and id(t) not in self._read:
+                fact = self._facts.get(id(t))
+                if fact is None or fact.shape != tuple(t.shape):
+                    return True
+                small = fact.dtype is not None and fact.dtype.kind in {"int", "uint"} and 0 < math.prod(t.shape) <= MAX_ITEMS
+                if small and (fact.contents is None or not fact.contents.is_known):
+                    return True
+        return False
+
     def integers(self, tensor: Tensor) -> tuple[int, ...] | None:
         """Give the elements of a tensor that holds known integers, else None."""
         found = self.contents(tensor)
@@ -216,13 +228,15 @@ class ShapeFacts:
             return dtype, shape
         return dtype, tuple(int(d) if _is_unknown(known) and is_static_dim(d) else known for known, d in zip(shape, declared))
 
+    def declared(self, tensor: Tensor) -> Shape | None:
+        """Give the shape that the model declares of an input, names of dims included; None where it declares none."""
+        declared = tensor.shape if tensor.type == "tensor_type" else None
+        return None if declared is None else tuple(int(d) if is_static_dim(d) else self._named(d) for d in declared)
+
     def _declare_input(self, tensor: Tensor) -> None:
         if isinstance(tensor, Constant):
             return
-        declared = tensor.shape if tensor.type == "tensor_type" else None
-        shape: Shape | None = None
-        if declared is not None:
-            shape = tuple(int(d) if is_static_dim(d) else self._named(d) for d in declared)
+        shape = self.declared(tensor)
         self._kept.append(tensor)
         self._facts[id(tensor)] = self._shared(dtypes.of(tensor), shape, None)
 

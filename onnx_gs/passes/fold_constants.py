@@ -218,7 +218,7 @@ class _Sweep:
         self.holder = holder
         self.folder, self.graph, self.options = folder, graph, folder.options
         self.evaluation = Evaluation(folder.root, self._fails, self._done)  # a body has the opset of the model
-        self.dims = KnownDims(self._array)
+        self.dims = KnownDims(self._array, () if self.options.report is None else self.options.report.shared.get("disbelieved", ()))
         self.returned = {id(t) for t in graph.outputs}
         self.formal = {id(t) for t in graph.inputs}
         self.folded: list[Node] = []

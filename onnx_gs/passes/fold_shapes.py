@@ -16,7 +16,7 @@ from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.base import Pass, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from onnx_gs.ir import Graph, Node, Tensor
 
@@ -33,11 +33,13 @@ class KnownDims:
 
     Args:
         constant: gives the array of a tensor that is known by other means, else None.
+        disbelieved: tensors, by id, whose declared shapes are not right.
     """
 
-    def __init__(self, constant: Callable[[Tensor], Array | None]) -> None:
+    def __init__(self, constant: Callable[[Tensor], Array | None], disbelieved: Container[int] = ()) -> None:
         """Start with nothing known."""
         self._constant = constant
+        self._disbelieved = disbelieved
         self._known: dict[int, tuple[Dims, bool, np.dtype[Any]]] = {}  # elements, whether it is a scalar, dtype
 
     def visit(self, node: Node, opset: int) -> Array | None:
@@ -79,7 +81,7 @@ class KnownDims:
 
 def _shape(known: KnownDims, node: Node, opset: int) -> Any:
     tensor = node._inputs[0]
-    if getattr(tensor, "type", "tensor_type") != "tensor_type" or tensor.shape is None:
+    if getattr(tensor, "type", "tensor_type") != "tensor_type" or tensor.shape is None or id(tensor) in known._disbelieved:
         return None
     dims = [int(d) if is_static_dim(d) else None for d in tensor.shape]
     start, end = node.attrs.get("start", 0), node.attrs.get("end")
@@ -90,7 +92,7 @@ def _shape(known: KnownDims, node: Node, opset: int) -> Any:
 
 def _size(known: KnownDims, node: Node, opset: int) -> Any:
     tensor = node._inputs[0]
-    if getattr(tensor, "type", "tensor_type") != "tensor_type" or not is_static(tensor.shape):
+    if getattr(tensor, "type", "tensor_type") != "tensor_type" or not is_static(tensor.shape) or id(tensor) in known._disbelieved:
         return None
     return np.array(math.prod(int(d) for d in tensor.shape), np.int64)
 

@@ -16,6 +16,7 @@ from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
+from onnx_gs.passes.check_declared_shapes import CheckDeclaredShapes
 from onnx_gs.passes.cleanup import Cleanup, drop_dead
 from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
@@ -138,8 +139,15 @@ class Simplify(Pass):
 
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
         CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
+        CheckDeclaredShapes().apply(graph, report)
         weight = _weight(graph) if self.max_growth is not None else 0
-        self._fold(graph, report, weight, ran)
+        branching = [bool(work.nodes(("If",))) for work in works(graph, report)]
+        if self._fold(graph, report, weight, ran):
+            for work, had_branches in zip(works(graph, report), branching):
+                if had_branches:
+                    work.forget_facts()  # what was known of both branches may be less than what is of the one that is left
+                else:
+                    work.learn()
         left = _ready(graph)
         for _ in range(_MOST_ROUNDS):
             before = report.changed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.rewrites import assert_equal_outputs
 
 from onnx_gs.passes.simplify import Simplify
+from tests.support.rewrites import assert_equal_outputs
 
 REFERENCES = [
     (18, "k = 1", "y = Concat <axis: int = @k> (x, x)"),
@@ -25,3 +25,17 @@ def test_attributes_that_a_call_gives_are_no_facts(opset, call, body, fuse):
     functions = f'<domain: "local", opset_import: ["" : {opset}]> f <k> (x) => (y) {{ {body} }}'
     text = f"g (float[2, 3, 4] x) => (float y) {{ y = local.f <{call}> (x) }}"
     assert_equal_outputs(Simplify(fuse=fuse), text, opset=opset, functions=functions, tolerance=1e-5 if fuse else 0.0)
+
+
+@pytest.mark.parametrize("declared", ["float w", "float[1, 4] w", "float[7, 7] w", "float[n, 5] w"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[n, 4] x) => (float[] y, int64[] s) <DECLARED> { w = Relu (x) s = Shape (w) y = Neg (w) }",
+        "g (float[3, 4] x) => (float[] y, int64[] s) <DECLARED> { w = Relu (x) s = Size (w) y = Neg (w) }",
+        "g (float[n, 4] x) => (DECLARED, int64[] s) { w = Relu (x) s = Shape (w) }",
+    ],
+)
+def test_a_wrong_declaration_is_told_and_not_believed(declared, text):
+    report = assert_equal_outputs(Simplify(), text.replace("DECLARED", declared))
+    assert all("'w' is declared" in w for w in report.warnings)
