@@ -290,7 +290,7 @@ def truncdiv(a: Dim, b: Dim) -> Dim | None:
 def mod(a: Dim, b: Dim) -> Dim | None:
     """Give ``a`` modulo ``b`` for ``a`` of at least 0 and ``b`` above 0, where both ONNX conventions agree; None where that is not known."""
     if isinstance(a, int) and isinstance(b, int):
-        return None if b == 0 else a % b
+        return a % b if a >= 0 and b > 0 else None
     if not is_at_least(a, 0) or not is_at_least(b, 0):
         return None
     if exact_quotient(a, b) is not None:

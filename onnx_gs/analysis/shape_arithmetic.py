@@ -47,10 +47,18 @@ _EXACT_FLOATS = {"FLOAT": 2**24, "DOUBLE": 2**53, "FLOAT16": 2**11, "BFLOAT16": 
 
 
 def fits(item: Item, dtype: DataType | None) -> Item:
-    """Give the item where it is a value of an integer type; None where it would wrap around or the type is none."""
+    """Give the item where it is a value of an integer type; None where it would, or for some sizes might, wrap around, or the type is none.
+
+    Signed types of 32 bits and more hold every size, and what is made of sizes, that a model meets.
+    """
     if type(item) is int:
         limits = _RANGES.get(dtype.name) if dtype is not None else None
         return item if limits is not None and limits[0] <= item <= limits[1] else None
+    if isinstance(item, Expr) and dtype is not None and (dtype.kind == "uint" or dtype.bits < 32):
+        limits = _RANGES.get(dtype.name)
+        low, high = dim_expr.bounds(item)
+        if limits is None or low is None or low < limits[0] or (dtype.bits < 32 and (high is None or high > limits[1])):
+            return None
     return item
 
 
@@ -203,7 +211,7 @@ def _cast(item: Item, to: DataType) -> Item:
     if to.kind in {"int", "uint"}:
         if isinstance(item, float):
             return fits(int(item), to) if math.isfinite(item) else None
-        return fits(int(item), to) if isinstance(item, (int, bool)) else item
+        return fits(int(item) if isinstance(item, bool) else item, to)
     limit = _EXACT_FLOATS.get(to.name)
     if limit is None or isinstance(item, Expr):
         return None

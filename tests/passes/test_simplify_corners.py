@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from onnx_gs.passes.simplify import Simplify
@@ -39,3 +40,18 @@ def test_attributes_that_a_call_gives_are_no_facts(opset, call, body, fuse):
 def test_a_wrong_declaration_is_told_and_not_believed(declared, text):
     report = assert_equal_outputs(Simplify(), text.replace("DECLARED", declared))
     assert all("'w' is declared" in w for w in report.warnings)
+
+
+NARROW = [
+    ("int8", 3, "q = Add (a, one) c = Less (q, zero)"),
+    ("uint8", 2, "q = Sub (one, a) c = Greater (q, one)"),
+    ("uint8", 2, "q = Mul (a, one) c = Less (q, zero)"),
+    ("uint32", 12, "q = Sub (one, a) c = Greater (q, one)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "number", "text"), NARROW)
+def test_sizes_wrap_around_in_narrow_types(kind, number, text):
+    head = f"g (float[n] x) => ({kind}[] q, bool[] c, int64[] w) <{kind}[1] one = {{1}}, {kind}[1] zero = {{0}}>"
+    body = f"{{ s = Shape (x) a = Cast <to = {number}> (s) {text} w = Cast <to = 7> (q) }}"
+    assert_equal_outputs(Simplify(), f"{head} {body}", *({"x": np.zeros(n, np.float32)} for n in (0, 1, 3, 130, 300)))
