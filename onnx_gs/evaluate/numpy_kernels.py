@@ -394,6 +394,8 @@ def _converted(x: Array, to: np.dtype[Any]) -> Result:
         return [x.astype(to)]
     if x.dtype not in _INTS | _FLOATS | {_BOOL}:
         return None
+    if to == ml_dtypes.bfloat16:  # equal for all 2^32 floats
+        return [x.astype(to)] if x.dtype == np.float32 else None
     if to == np.float16:  # once rounded; double and 64-bit integers may be rounded twice
         return [x.astype(to)] if x.dtype == np.float32 or x.dtype.itemsize <= 2 else None
     if to not in _INTS | _FLOATS | {_BOOL}:

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_gs.analysis import constness
 from onnx_gs.errors import EvaluationError, MissingExtraError, OnnxGsError
-from onnx_gs.evaluate import numpy_kernels, onnxruntime
+from onnx_gs.evaluate import numpy_kernels, onnxruntime, sequence_kernels
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ops import traits
@@ -34,6 +34,14 @@ _EXACT_IN_HALF = traits.MOVEMENT | traits.CONTROL_FLOW | traits.SEQUENCE | trait
     "Cast", "CastLike", "ConstantOfShape", "EyeLike", "Where", "OneHot", "ScatterND", "ScatterElements", "Scatter", "Max", "Min", "ReduceMax",
     "ReduceMin", "TopK", "Unique", "MaxPool", "GlobalMaxPool", "Relu", "Abs", "Neg", "Clip", "Size", "Shape", "NonZero",
 }  # fmt: skip
+#: Operators that ONNX Runtime 1.32 does not run in bfloat16 on a CPU: not worth a session that fails.
+_NOT_IN_BFLOAT16 = frozenset(
+    {
+        "Abs", "Add", "Ceil", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "HardSwish", "LeakyRelu", "Less",
+        "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceSum", "Relu",
+        "Round", "Sigmoid", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
+    }
+)  # fmt: skip
 _ROUNDED = "its float16 result is rounded, and a runtime that computes wider would round later"
 
 
@@ -88,7 +96,7 @@ class Evaluation:
             is_call: whether it calls a local function.
         """
         reads = [t for t in (*node._inputs, *captured) if t._name]
-        if not is_call and node.is_onnx and numpy_kernels.handles(node.op) and not any(id(t) in self._awaited for t in reads):
+        if not is_call and node.is_onnx and _handles(node.op) and not any(id(t) in self._awaited for t in reads):
             try:
                 found = self._compute(node)
             except OnnxGsError as error:
@@ -97,6 +105,9 @@ class Evaluation:
             if found is not None:
                 self._keep(node, found)
                 return
+        if node.op in _NOT_IN_BFLOAT16 and node.is_onnx and any(self._is_bfloat16(t) for t in reads):
+            self._fails(node, EvaluationError("ONNX Runtime has no kernel for bfloat16 here"))
+            return
         size = max((self._size(t) for t in reads), default=0)
         for t in node._outputs:
             if t._name:
@@ -114,8 +125,16 @@ class Evaluation:
         value = self.values.get(id(tensor))
         return int(value.nbytes) if isinstance(value, np.ndarray) else self._awaited.get(id(tensor), 0)
 
+    def _is_bfloat16(self, tensor: Tensor) -> bool:
+        if isinstance(tensor, Constant):
+            return dtypes.of(tensor) is dtypes.BFLOAT16
+        value = self.values.get(id(tensor))
+        return isinstance(value, np.ndarray) and value.dtype == dtypes.BFLOAT16.numpy
+
     def _compute(self, node: Node) -> list[Any] | None:
         inputs = [self.value(t) if t._name else None for t in node._inputs]
+        if sequence_kernels.handles(node.op):
+            return sequence_kernels.evaluate(node, inputs)
         if any(not (x is None or isinstance(x, np.ndarray)) for x in inputs):
             return None
         size = _least_bytes(node, inputs)
@@ -237,7 +256,7 @@ class Evaluation:
         waiting: set[int] = set()
         for node, reads in batch:
             ready = not any(id(t) in waiting for t in reads)
-            found = self._compute(node) if ready and node.is_onnx and numpy_kernels.handles(node.op) else None
+            found = self._compute(node) if ready and node.is_onnx and _handles(node.op) else None
             if found is not None:
                 self._keep(node, found)
                 continue
@@ -263,6 +282,10 @@ def _check_half_cast(node: Node, before: Any, after: Any) -> None:
         return
     if not ((after == before) | ((after != after) & (before != before))).all():  # noqa: PLR0124 - NaN
         raise EvaluationError(_ROUNDED)
+
+
+def _handles(op: str) -> bool:
+    return numpy_kernels.handles(op) or sequence_kernels.handles(op)
 
 
 def _is_float(node: Node) -> bool:

@@ -103,7 +103,7 @@ def outline_file(file: SourceFile) -> Outline:
 def _outline_content(content: bytes, name: str) -> Outline:
     if len(content) >= TINY_FILE:
         file = MemoryFile(content, name)
-        with suppress(wire.TooManyFields):
+        with suppress(wire.FieldLimitError):
             return _outlined(file, _Skeleton(file, len(content) // BYTES_A_FIELD))
     return Outline(_parsed(content, wire.Memory(content, name)), None)
 
@@ -151,10 +151,7 @@ class _Skeleton:
         if size > wire.MESSAGE_LIMIT:
             what = f"the structure of the model takes {size} bytes, more than protobuf can parse"
             raise ModelFileError(what, where=f"file '{self._file.name}'", fix="store weights as raw_data or external data")
-        out = bytearray()
-        for piece in self._pieces:
-            out += piece if isinstance(piece, bytes) else self._file.read(piece[0], piece[1] - piece[0])
-        skeleton = bytes(out)
+        skeleton = b"".join(p if isinstance(p, bytes) else self._file.read(p[0], p[1] - p[0]) for p in self._pieces)
         if skeleton.count(wire.INLINE_KEY.encode()) != self._left:
             raise ModelFileError(f"the file uses the reserved name '{wire.INLINE_KEY}'", where=f"file '{self._file.name}'")
         return skeleton, self._left

@@ -23,7 +23,7 @@ BLOCK = 64 << 10
 _HEADER = 20  # a tag and a length take at most ten bytes each
 
 
-class TooManyFields(ModelFileError):
+class FieldLimitError(ModelFileError):
     """A walk met more fields than it was meant for."""
 
 
@@ -86,7 +86,7 @@ class Walker:
 
     Args:
         source: the file.
-        limit: about how many fields to look at before ``TooManyFields`` is raised; ``FIELD_LIMIT`` by default.
+        limit: about how many fields to look at before ``FieldLimitError`` is raised; ``FIELD_LIMIT`` by default.
     """
 
     def __init__(self, source: Readable, limit: int | None = None) -> None:
@@ -123,7 +123,7 @@ class Walker:
                 self._seen += seen
                 seen = 0
                 if self._seen > self._limit:
-                    raise TooManyFields(f"more than {self._limit} fields before byte {at}", where=f"file '{self.source.name}'")
+                    raise FieldLimitError(f"more than {self._limit} fields before byte {at}", where=f"file '{self.source.name}'")
                 window, base, limit = self._around(at)
                 here = at - base
             seen += 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onnx_gs.analysis import shape_inference
 from onnx_gs.analysis.loops import LoopParts
 from onnx_gs.ir import Variable, walk
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.passes.base import Pass
+from onnx_gs.passes.rewriting import Work, works
 
 if TYPE_CHECKING:
+    from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph, Tensor
     from onnx_gs.passes.base import Report
 
@@ -26,49 +27,59 @@ class CheckCarriedShapes(Pass):
     inference, would be wrong in the second.
 
     Matches:   a carried value of ``ai.onnx::Loop`` that starts with, or is after a trip, of another rank or size than its input inside says.
-    Rewrites:  the contradicted dims become unknown, and the shapes of what the body computes are inferred anew.
+    Rewrites:  the contradicted dims become unknown, and so do the shapes of what the body computes.
     Declines:  nothing; dims that nothing contradicts are trusted.
     """
 
     name: ClassVar[str] = "check-carried-shapes"
+    shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the types in place and warn about what was wrong."""
-        if not any(True for _ in walk.nodes(graph, op="Loop", functions=True)):
-            return
-        shape_inference.infer(graph)
-        for _ in range(_MOST_ROUNDS):
-            wrong = False
-            for owner, node in walk.nodes(graph, op="Loop", functions=True):
-                loop = LoopParts(node)
-                if not loop.well_formed:
-                    continue
-                found = [k for k in range(loop.carried) if _contradicted(loop, k)]
-                if found:
-                    wrong = True
-                    names = ", ".join(f"'{loop.state_in(k).name}'" for k in found)
-                    report.warn(f"the declared shape of {names}, carried by loop '{node.name or loop.body.name}', cannot be right in every trip")
-                    report.rewrote(owner, node, f"the declared shape of {names} is dropped")
-                    _forget(graph, loop)
-            if not wrong:
-                return
-            shape_inference.infer(graph)
+        for work in works(graph, report):
+            loops = [(owner, LoopParts(node)) for owner, node in walk.nodes(work.root, op="Loop")]
+            loops = [(owner, loop) for owner, loop in loops if loop.well_formed and any(_declares(loop.state_in(k)) for k in range(loop.carried))]
+            for _ in range(_MOST_ROUNDS):
+                if not loops or not _check(work, loops):
+                    break
 
 
-def _contradicted(loop: LoopParts, k: int) -> bool:
+def _check(work: Work, loops: list[tuple[Graph, LoopParts]]) -> bool:
+    """Look at the loops of a root once; say whether a declared shape was weakened."""
+    facts, wrong = work.facts, False
+    for owner, loop in loops:
+        declared = [facts.declared(t) for t in loop.body.inputs]
+        facts.visit_body(loop.body, [(facts.dtype(t), shape) for t, shape in zip(loop.body.inputs, declared)])
+        found = [k for k in range(loop.carried) if _weaken(loop.state_in(k), facts.shape(loop.state_out(k)), facts.shape(loop.initial(k)))]
+        if found:
+            wrong = True
+            node = loop.node
+            names = ", ".join(f"'{loop.state_in(k).name}'" for k in found)
+            work.report.warn(f"the declared shape of {names}, carried by loop '{node.name or loop.body.name}', cannot be right in every trip")
+            work.report.rewrote(owner, node, f"the declared shape of {names} is dropped")
+            _forget(work.root, loop)
+    work.forget_facts()  # bodies were looked at as they are declared, which may be wrong
+    return wrong
+
+
+def _declares(t: Tensor) -> bool:
+    return isinstance(t, Variable) and t.type == "tensor_type" and t.shape is not None
+
+
+def _weaken(inside: Tensor, *others: Shape | None) -> bool:
     """Weaken the declared shape of a carried value where it cannot be right; tell whether it was."""
-    inside = loop.state_in(k)
-    if not isinstance(inside, Variable) or inside.type != "tensor_type" or inside.shape is None:
+    if not _declares(inside):
         return False
-    dims: list[Any] | None = list(inside.shape)
-    for other in (loop.state_out(k), loop.initial(k)):
-        if dims is None or other.shape is None:
+    declared = list(inside.shape or ())
+    dims: list[Any] | None = declared
+    for other in others:
+        if dims is None or other is None:
             continue
-        if len(other.shape) != len(dims):
+        if len(other) != len(dims):
             dims = None
         else:
-            dims = [None if is_static_dim(a) and is_static_dim(b) and int(a) != int(b) else a for a, b in zip(dims, other.shape)]
-    if dims == list(inside.shape):
+            dims = [None if is_static_dim(a) and isinstance(b, int) and int(a) != b else a for a, b in zip(dims, other)]
+    if dims == declared:
         return False
     inside.shape = dims
     return True
