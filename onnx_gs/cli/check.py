@@ -33,22 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     """Check the model."""
+    from onnx_gs.io import formats
     from onnx_gs.ir.bulk import collector_paused, count_as_old
     from onnx_gs.trt.options import parse_dims
     from onnx_gs.trt.readiness import check
 
     if options.static and (options.shapes or options.dims):
         raise GraphValueError("--shapes and --dims are for the builder, which --static does not ask", fix="leave them out, or leave --static out")
+    by_path = options.static and options.model != "-" and formats.of(options.model) in {None, formats.ONNX}  # that may not take a graph at all
     with collector_paused():
-        graph = models.read(options.model, session)
+        model = options.model if by_path else models.read(options.model, session)
         count_as_old()
     settings = {}
     if options.shapes:
         settings["shapes"] = options.shapes
     if options.dims:
         settings["dims"] = parse_dims(options.dims)
-    with session.progress("checking"):
-        found = check(graph, options.target, static=options.static, build=not options.no_build, **settings)
+    with session.progress("checking"), collector_paused():
+        found = check(model, options.target, static=options.static, build=not options.no_build, **settings)
     session.put(
         result={"ready": found.ready, "target": str(found.target), "checked_by": found.checked_by, "notes": found.notes},
         blockers=[b.as_dict() for b in found.blockers],

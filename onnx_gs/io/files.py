@@ -58,18 +58,47 @@ def load(
         >>> [node.op for node in gs.load(path).nodes]
         ['Relu']
     """
-    if isinstance(path, (str, os.PathLike)):
-        name = os.fspath(path)
-        model, file = outline(name)
-    elif not hasattr(path, "read"):
-        raise GraphTypeError(f"load takes a path or a binary stream, not {type(path).__name__}", fix="import_onnx takes an onnx.ModelProto")
-    else:
-        name = "<stream>"
-        model, file = outline_stream(path)
-    _check(model, name)
-    return import_model(
-        model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(name), source_file=file, owned=True, absent=absent
-    )
+    return ModelFile(path).graph(graph_type=graph_type, function_type=function_type, absent=absent)
+
+
+class ModelFile:
+    """A model's file whose structure was read, and of which no graph was made yet.
+
+    Attributes:
+        message: the structure, with large weights left in the file; the graph takes it apart.
+
+    Args:
+        path: the file, or a binary stream.
+
+    Raises:
+        ModelFileError: the file is missing or damaged.
+        GraphTypeError: the argument is neither.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Read the structure."""
+        if isinstance(path, (str, os.PathLike)):
+            self._name = os.fspath(path)
+            self.message, self._file = outline(self._name)
+        elif not hasattr(path, "read"):
+            raise GraphTypeError(f"load takes a path or a binary stream, not {type(path).__name__}", fix="import_onnx takes an onnx.ModelProto")
+        else:
+            self._name = "<stream>"
+            self.message, self._file = outline_stream(path)
+        _check(self.message, self._name)
+
+    def graph(self, *, graph_type: type[Any] = Graph, function_type: type[Any] = Function, absent: dict[str, AbsentFile] | None = None) -> Any:
+        """Make the graph, once; see ``load``."""
+        folder = os.path.dirname(self._name)
+        return import_model(
+            self.message,
+            graph_type=graph_type,
+            function_type=function_type,
+            base_dir=folder,
+            source_file=self._file,
+            owned=True,
+            absent=absent,
+        )
 
 
 def _check(model: onnx.ModelProto, name: str) -> None:

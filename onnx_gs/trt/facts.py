@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_gs.analysis import constness
 from onnx_gs.analysis.shape_values import ShapeFacts
-from onnx_gs.ir import Constant, Graph, dtypes, liveness, walk
+from onnx_gs.ir import Constant, Graph, liveness, walk
 from onnx_gs.ops import traits
 from onnx_gs.trt.capability import MAX_RANK
 from onnx_gs.trt.places import NodeIndex
-from onnx_gs.trt.survey import Survey
+from onnx_gs.trt.survey import PLAIN, Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from onnx_gs.ir import Node, Tensor
     from onnx_gs.trt.places import Place
 
-_PLAIN = frozenset(t.name for t in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64, dtypes.BOOL))
 #: Operators whose result says how large a tensor is, not what it holds: the way from data to sizes ends here.
 SHAPE_OPS = frozenset({"Shape", "Size"})
 
@@ -71,20 +68,12 @@ class ModelFacts:
     @cached_property
     def survey(self) -> Survey:
         """What may occur in the model at all."""
-        return Survey(self.graph)
-
-    def only(self, types: AbstractSet[str]) -> bool:
-        """Say whether no tensor can have an element type beyond these; False also where that takes more than a look."""
-        return self.survey.types is not None and self.survey.types <= types
-
-    def lacks(self, types: AbstractSet[str]) -> bool:
-        """Say whether no tensor can have one of these element types; False also where that takes more than a look."""
-        return self.survey.types is not None and self.survey.types.isdisjoint(types)
+        return Survey.of(self.graph)
 
     def unusual(self) -> bool:
         """Say whether there are element types in the model beyond those that stand anywhere in a network, or tensors of many dims."""
-        plain = self.only(_PLAIN)
-        if plain and self.survey.rank is not None and self.survey.rank <= MAX_RANK:
+        plain = self.survey.all_plain
+        if plain and self.survey.stays_below(MAX_RANK):
             return False
         for place in self.index.all:
             shapes = self.shapes(place)
@@ -199,7 +188,7 @@ class ModelFacts:
 
 def _is_plain(shapes: ShapeFacts, tensor: Tensor) -> bool:
     dtype = shapes.dtype(tensor)
-    return dtype is None or dtype.name in _PLAIN
+    return dtype is None or dtype.name in PLAIN
 
 
 def _made_from(node: Node, made: Tensor) -> list[Tensor]:

@@ -14,7 +14,7 @@ from onnx_gs.trt import capability, model_source, parser_errors, profiles, tenso
 from onnx_gs.trt.capability import ROWS, Target, target_of
 from onnx_gs.trt.facts import ModelFacts
 from onnx_gs.trt.findings import Finding
-from onnx_gs.trt.rules import examine
+from onnx_gs.trt.rules import examine, nothing_to_say
 from onnx_gs.trt.session import Session, first_error, interruptible
 
 if TYPE_CHECKING:
@@ -96,17 +96,18 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     """
     started = time.perf_counter()
     wanted = target_of(target, load=not static)
-    graph = model if isinstance(model, Graph) else _load(model)
     result = Readiness(wanted, checked_by=["table"])
     newer = capability.note_on(wanted)
     if newer is not None:
         result.notes.append(newer)
-    with collector_paused():  # each of its rounds would look through the whole graph
-        facts = ModelFacts(graph)
-        for found in _distinct(examine(facts, wanted)):
-            (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
+    graph = model if isinstance(model, Graph) else _opened(model, wanted if static else None)
+    if graph is not None:
+        with collector_paused():  # each of its rounds would look through the whole graph
+            facts = ModelFacts(graph)
+            for found in _distinct(examine(facts, wanted)):
+                (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
     library = None if static else tensorrt.installed()
-    if static:
+    if static or graph is None:
         result.notes.append("TensorRT's own parser and builder were not asked (static)")
     elif library is None:
         result.notes.append(_unasked(wanted))
@@ -127,15 +128,26 @@ def _unasked(wanted: Target) -> str:
     return f"TensorRT is not installed: its own parser and builder were not asked (pip install 'onnx_gs[{extra}]')"
 
 
-def _load(model: Any) -> Graph:
+def _opened(model: Any, target: Target | None) -> Graph | None:
+    """Give the graph of a model, or None where a look at its message shows that no rule for the target has a word about it.
+
+    Args:
+        model: a path, bytes or an ``onnx.ModelProto``.
+        target: None to get the graph in any case.
+    """
     import io
 
-    from onnx_gs.io import files
+    from onnx_gs.io.files import ModelFile
+    from onnx_gs.io.glance import glance
 
-    if isinstance(model, (str, os.PathLike)):
-        return files.load(model)  # type: ignore[no-any-return]
-    content = model.SerializeToString() if hasattr(model, "SerializeToString") else model
-    return files.load(io.BytesIO(content))  # type: ignore[no-any-return]
+    if not isinstance(model, (str, os.PathLike)):
+        model = io.BytesIO(model.SerializeToString() if hasattr(model, "SerializeToString") else model)
+    with collector_paused():
+        file = ModelFile(model)
+        seen = None if target is None else glance(file.message)
+        if seen is not None and target is not None and nothing_to_say(seen, target):
+            return None
+        return file.graph()  # type: ignore[no-any-return]
 
 
 def _distinct(found: Any) -> list[Finding]:

@@ -17,18 +17,20 @@ from onnx_gs.trt.capability import MAX_RANK, MAX_TOPK, QUANTIZED_TYPES, TENSOR_T
 from onnx_gs.trt.facts import ModelFacts, known_bool
 from onnx_gs.trt.findings import Finding, finding
 from onnx_gs.trt.places import places
+from onnx_gs.trt.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from onnx_gs.analysis.shape_values import ShapeFacts
+    from onnx_gs.io.glance import Glance
     from onnx_gs.ir import Graph, Node, Tensor
     from onnx_gs.trt.places import Place
 
     Rule = Callable[["Look"], Iterator[Finding]]
 
 #: For rules that find nothing in most models: says of a model that it is one of these.
-CALM: dict[Rule, Callable[[ModelFacts], bool]] = {}
+CALM: dict[Rule, Callable[[Survey], bool]] = {}
 
 
 class Look:
@@ -78,8 +80,8 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     yield from _interface(facts, target)
     # most models have no unusual type anywhere, and then the rules about types need not look at every node
     every = EVERY if facts.unusual() or not target.bool_constants else ()
-    rules = {op: tuple(rule for rule in own if not (rule in CALM and CALM[rule](facts))) for op, own in RULES.items()}
-    skipped = frozenset() if every else frozenset(op for op in facts.operators if not rules.get(op) and target.lacks(op) is None)
+    rules = {op: _awake(op, facts.survey) for op in facts.operators}
+    skipped = frozenset() if every else frozenset(op for op in facts.operators if not rules[op] and target.lacks(op) is None)
     for place in facts.index.all if not skipped else places(facts.graph, skipped):
         look = Look(facts, place, target)
         yield from _operator(look)
@@ -87,13 +89,34 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
             yield from rule(look)
 
 
+def nothing_to_say(glance: Glance, target: Target) -> bool:
+    """Say whether no rule has a word about a model, as far as a look at its message tells; False where it takes the graph to say so."""
+    survey = Survey.at(glance)
+    return (
+        target.bool_constants
+        and survey.all_plain
+        and survey.stays_below(MAX_RANK)
+        and survey.only(_CALM_BORDER)
+        and not any(_awake(op, survey) or target.lacks(op) is not None for op in glance.operators)
+    )
+
+
+def _awake(op: str, survey: Survey) -> tuple[Rule, ...]:
+    """Give the rules about an operator that may find something in a model."""
+    return tuple(rule for rule in RULES.get(op, ()) if not (rule in CALM and CALM[rule](survey)))
+
+
 # -- interface and types ---------------------------------------------------------------------------------
+
+
+#: Types of inputs and outputs that are not worth a word.
+_CALM_BORDER = TENSOR_TYPES - {"DOUBLE"}
 
 
 def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     graph = facts.graph
     path = f"graph '{graph.name}'"
-    calm = facts.only(TENSOR_TYPES - {"DOUBLE"})  # no type of an output is worth a word then, so none is looked for
+    calm = facts.survey.only(_CALM_BORDER)  # no type of an output is worth a word then, so none is looked for
     for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:
             if kind == "input" and isinstance(tensor, Constant):
@@ -188,7 +211,7 @@ def _cast(look: Look) -> Iterator[Finding]:
         yield look.find("quantized-type-use", f"a Cast of {taken.lower()}; only DequantizeLinear takes it", look.input(0))
 
 
-CALM[_constant] = CALM[_cast] = lambda facts: facts.only(TENSOR_TYPES - QUANTIZED_TYPES)  # a constant in another form has no known type
+CALM[_constant] = CALM[_cast] = lambda survey: survey.only(TENSOR_TYPES - QUANTIZED_TYPES)  # a constant in another form has no known type
 
 #: Operators that take uint8 from, or give it to, the network's border.
 _UINT8_USERS = frozenset({"Cast", "CastLike", "Identity", "DequantizeLinear", "QuantizeLinear", "Equal"})
@@ -436,7 +459,7 @@ def _types(k: int, *allowed: str) -> Rule:
         if dtype is not None and dtype not in allowed and dtype in TENSOR_TYPES and not (tensor is not None and look.facts.is_constant(tensor)):
             yield look.find("op-dtype", f"{look.node.op} of {dtype.lower()}", tensor)
 
-    CALM[rule] = lambda facts: facts.lacks(TENSOR_TYPES.difference(allowed))
+    CALM[rule] = lambda survey: survey.lacks(TENSOR_TYPES.difference(allowed))
     return rule
 
 
@@ -567,7 +590,7 @@ def _old_broadcast(look: Look) -> Iterator[Finding]:
         yield look.find("old-opset", f"{look.node.op} of opset {look.opset}")
 
 
-CALM[_old_broadcast] = lambda facts: all(g.opset >= 7 for g in (facts.graph, *facts.graph.functions))
+CALM[_old_broadcast] = lambda survey: survey.opset >= 7
 
 
 def _mat_mul(look: Look) -> Iterator[Finding]:

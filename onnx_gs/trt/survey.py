@@ -1,11 +1,13 @@
 """A look at a whole model that costs little: which element types and how many dims may occur in it at all.
 
 Most rules are about types and ranks that most models have nowhere. The survey says so from what enters the model (inputs, weights, constants) and
-from the operators in it, without asking for the facts of a single tensor. It may name more than there is, never less.
+from the operators in it, without asking for the facts of a single tensor. It may name more than there is, never less. Of most large models a
+message tells it as well as a graph (``io/glance.py``), and where no rule has a word about them none has to be built.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.io import tensor_data
@@ -14,6 +16,9 @@ from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ops import domains, schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+
+    from onnx_gs.io.glance import Glance
     from onnx_gs.ir import Graph, Node, Tensor
 
 #: Operators none of whose outputs has more dims than the input with the most, or than a few.
@@ -32,32 +37,65 @@ _KEEP_RANK = frozenset({
 _FEW = 4  # the most dims that one of these makes of fewer
 
 
+#: Types that stand anywhere in a network.
+PLAIN = frozenset(t.name for t in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.INT64, dtypes.BOOL))
+
+
+@dataclass(frozen=True)
 class Survey:
     """What may occur in a model.
 
     Attributes:
         types: names of the element types that its tensors may have; None where that takes more than a look.
         rank: a number of dims that no tensor exceeds; None where that takes more than a look.
-
-    Args:
-        graph: the model's graph.
+        opset: the oldest version of ONNX's operators that it uses.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        """Look at inputs, weights and operators."""
-        self.types: frozenset[str] | None = None
-        self.rank: int | None = None
+    types: frozenset[str] | None = None
+    rank: int | None = None
+    opset: int = 0
+
+    @staticmethod
+    def of(graph: Graph) -> Survey:
+        """Look at a graph: at inputs, weights and operators."""
+        opset = min(g.opset for g in (graph, *graph.functions))
         nodes: dict[str, list[Node]] = {}
         weights = _group(graph, nodes)
         entering = None if weights is None else _declared(graph)
-        made = None if entering is None else _made(graph, nodes)
+        made = None if entering is None else _made(domains.version(graph, ""), nodes)
         if weights is None or entering is None or made is None:
-            return
-        kinds = tensor_data.kinds_of(weights) | entering
-        known = [dtypes.BY_NUMBER.get(number) for number in made.union(number for number, _ in kinds)]
-        self.types = None if None in known else frozenset(t.name for t in known if t is not None)
-        if _KEEP_RANK.issuperset(nodes):
-            self.rank = max((_FEW, *(rank for _, rank in kinds)))
+            return Survey(opset=opset)
+        return _summed(tensor_data.kinds_of(weights) | entering, made, nodes, opset)
+
+    @staticmethod
+    def at(glance: Glance) -> Survey:
+        """Take what a look at a message told."""
+        made = _made(glance.opset, dict.fromkeys(glance.operators, ()))
+        return Survey(opset=glance.opset) if made is None else _summed(glance.kinds, made, glance.operators, glance.opset)
+
+    def only(self, types: AbstractSet[str]) -> bool:
+        """Say whether no tensor can have an element type beyond these; False also where that takes more than a look."""
+        return self.types is not None and self.types <= types
+
+    def lacks(self, types: AbstractSet[str]) -> bool:
+        """Say whether no tensor can have one of these element types; False also where that takes more than a look."""
+        return self.types is not None and self.types.isdisjoint(types)
+
+    @property
+    def all_plain(self) -> bool:
+        """Say whether every element type in the model is one that stands anywhere in a network."""
+        return self.only(PLAIN)
+
+    def stays_below(self, rank: int) -> bool:
+        """Say whether no tensor has more dims than so many; False also where that takes more than a look."""
+        return self.rank is not None and self.rank <= rank
+
+
+def _summed(kinds: AbstractSet[tuple[int, int]], made: AbstractSet[int], operators: Iterable[str], opset: int) -> Survey:
+    known = [dtypes.BY_NUMBER.get(number) for number in {*made, *(number for number, _ in kinds)}]
+    types = None if None in known else frozenset(t.name for t in known if t is not None)
+    keeps = types is not None and _KEEP_RANK.issuperset(operators)
+    return Survey(types, max((_FEW, *(rank for _, rank in kinds))) if keeps else None, opset)
 
 
 def _group(graph: Graph, nodes: dict[str, list[Node]]) -> list[Constant] | None:
@@ -99,14 +137,13 @@ def _declared(graph: Graph) -> set[tuple[int, int]] | None:
     return found
 
 
-def _made(graph: Graph, nodes: dict[str, list[Node]]) -> set[int] | None:
+def _made(version: int | None, nodes: Mapping[str, Sequence[Node] | tuple[()]]) -> set[int] | None:
     """Give the types that nodes make and do not take over from what they read; None where that cannot be told by the operator."""
-    version = domains.version(graph, "")
     made: set[int] = set()
     for op, found in nodes.items():
         reader = _BY_NODE.get(op)
         if reader is not None:
-            told: Any = {reader(node) for node in found}
+            told: Any = {reader(node) for node in found} or None  # the operator alone does not say it
         else:
             told = None if version is None else _by_schema(op, version)
         if told is None or None in told:
