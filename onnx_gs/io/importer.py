@@ -14,6 +14,7 @@ import onnx
 
 from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data
+from onnx_gs.io.plain_ops import PLAIN
 from onnx_gs.ir import tensor as _tensor
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.function import Function
@@ -208,7 +209,7 @@ class Importer:
         waiting: list[Node] = []
         new, find, describe = object.__new__, local.get, described.get
         new_list, append = SynchronizedList.__new__, list.append
-        plain = _plain.get
+        plain = PLAIN
         trusted = self.source_file is None  # there, a weight in any attribute may be one that was left in the file
         for proto in protos:
             node = new(Node)
@@ -261,7 +262,7 @@ class Importer:
                 node.domain = proto.domain
             else:
                 node.domain = None
-                if trusted and (plain(op) or _is_plain(op)):
+                if trusted and (op in plain or _is_plain(op)):
                     continue
             if proto.attribute and self._needs_decoding(proto):
                 append(waiting, node)
@@ -434,19 +435,13 @@ class _Importer(Importer):
         return graph
 
 
-#: Operators of ONNX -> whether no attribute of theirs can hold a graph or a weight.
-_plain: dict[str, bool] = {}
-
-
 def _is_plain(op: str) -> bool:
-    known = _plain.get(op)
-    if known is None:
-        if not isinstance(op, str):
-            raise _not_text(op)
-        kinds = onnx.defs.OpSchema.AttrType
-        held = {kinds.GRAPH, kinds.GRAPHS, kinds.TENSOR, kinds.TENSORS, kinds.SPARSE_TENSOR, kinds.SPARSE_TENSORS}
-        known = _plain[op] = onnx.defs.has(op) and not any(a.type in held for a in onnx.defs.get_schema(op).attributes.values())
-    return known
+    """Say whether no attribute of an operator of ONNX's own can hold a graph or a weight."""
+    if op in PLAIN:
+        return True
+    if not isinstance(op, str):
+        raise _not_text(op)
+    return False
 
 
 def _lookup(name: str, local: Scope, outer: Sequence[Scope]) -> Tensor | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx.defs
 
-from onnx_gs.ops import domains
+from onnx_gs.ops import domains, traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,6 +177,8 @@ def may_omit_output(node: Node, position: int, opset: int) -> bool:
     """
     if domains.canonical(node.domain) not in domains.STANDARD:
         return True
+    if node.is_onnx and position and (node.op in traits.ONE_REQUIRED_OUTPUT or node.op in traits.ALL_REQUIRED_OUTPUTS):
+        return node.op in traits.ONE_REQUIRED_OUTPUT  # as their schemas say, which take long to set up
     known = find(node.op, opset if node.is_onnx else onnx.defs.onnx_opset_version(), "") if node.is_onnx else None
     if known is None:
         return True

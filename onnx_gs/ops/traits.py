@@ -33,6 +33,10 @@ SEQUENCE = frozenset({
 #: Take or give optional values.
 OPTIONAL = frozenset({"Optional", "OptionalHasElement", "OptionalGetElement"})
 
+#: Operators with several outputs of which, in every version, those after the first may be left out; and those of which none may.
+ONE_REQUIRED_OUTPUT = frozenset({"Dropout", "LSTM", "LayerNormalization", "MaxPool", "RNN", "Unique"})
+ALL_REQUIRED_OUTPUTS = frozenset({"DynamicQuantizeLinear", "If", "Loop", "Scan", "SequenceMap", "Split", "StringSplit", "TopK"})
+
 #: Read nothing of a tensor but its shape.
 SHAPE_ONLY = frozenset({"Shape", "Size"})
 

@@ -1,0 +1,28 @@
+"""Tables that stand for schemas say what the schemas of the installed ``onnx`` say."""
+
+import onnx.defs
+
+from onnx_gs.io.plain_ops import PLAIN
+from onnx_gs.ops.traits import ALL_REQUIRED_OUTPUTS, ONE_REQUIRED_OUTPUT
+
+KINDS = onnx.defs.OpSchema.AttrType
+HELD = {KINDS.GRAPH, KINDS.GRAPHS, KINDS.TENSOR, KINDS.TENSORS, KINDS.SPARSE_TENSOR, KINDS.SPARSE_TENSORS}
+SCHEMAS = [s for s in onnx.defs.get_all_schemas_with_history() if not s.domain]
+
+
+def test_plain_operators_hold_no_graph_and_no_weight():
+    holding = {s.name for s in SCHEMAS if any(a.type in HELD for a in s.attributes.values())}
+    assert not holding & PLAIN
+    assert {s.name for s in SCHEMAS} <= holding | PLAIN, "operators that are new: add them to plain_ops.py"
+
+
+def test_outputs_that_may_be_left_out():
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    for s in SCHEMAS:
+        later = [o.option for o in s.outputs[1:]]
+        if s.name in ONE_REQUIRED_OUTPUT:
+            assert all(option == optional for option in later), s.name
+        elif s.name in ALL_REQUIRED_OUTPUTS:
+            assert all(option == single for option in later), s.name
+            assert later or s.outputs[0].option != optional, s.name
