@@ -55,3 +55,24 @@ def test_sizes_wrap_around_in_narrow_types(kind, number, text):
     head = f"g (float[n] x) => ({kind}[] q, bool[] c, int64[] w) <{kind}[1] one = {{1}}, {kind}[1] zero = {{0}}>"
     body = f"{{ s = Shape (x) a = Cast <to = {number}> (s) {text} w = Cast <to = 7> (q) }}"
     assert_equal_outputs(Simplify(), f"{head} {body}", *({"x": np.zeros(n, np.float32)} for n in (0, 1, 3, 130, 300)))
+
+
+MISTAKEN = [  # ONNX's own inference is wrong about these
+    (
+        23,
+        "g (float[2, a, b] k, float[2, a, b] v) => (float[] y, int64[] s) <float[2, 1, 4] q = {1, 2, 3, 4, 5, 6, 7, 8}>"
+        "{ y = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) s = Shape (y) }",
+        {"k": np.ones((2, 3, 4), np.float32), "v": np.ones((2, 3, 4), np.float32)},
+    ),
+    (
+        17,
+        "g (float[1, n, 1] x) => (float[] y, int64[] s) <int64 step = {4}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}>"
+        "{ y = STFT (x, step, w) s = Shape (y) }",
+        {"x": np.ones((1, 40, 1), np.float32)},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("opset", "text", "feeds"), MISTAKEN)
+def test_our_own_shapes_come_before_those_of_onnx(opset, text, feeds):
+    assert_equal_outputs(Simplify(), text, feeds, opset=opset)

@@ -1,10 +1,11 @@
-"""Matrix products, and recurrent operators."""
+"""Matrix products, attention, and recurrent operators."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx_gs.analysis.shape_functions.operands import broadcast, broadcast_dims
+from onnx_gs.analysis.dim_expr import floordiv
+from onnx_gs.analysis.shape_functions.operands import broadcast, broadcast_dims, given, produced
 from onnx_gs.analysis.shape_functions.table import handles
 from onnx_gs.ir import dtypes
 
@@ -81,3 +82,33 @@ def _recurrent(f: ShapeFacts, node: Node) -> None:
         shapes = [(steps, directions, batch, hidden), (directions, batch, hidden), (directions, batch, hidden)]
     for t, shape in zip(node._outputs, shapes):
         f.tell(t, f.dtype(x), shape)
+
+
+@handles("Attention")
+def _attention(f: ShapeFacts, node: Node) -> None:
+    q, k, v = (_heads(f, node, at, heads) for at, heads in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads")))
+    dtype = f.dtype(node._inputs[0])
+    shape: Shape | None = None
+    if q is not None and v is not None:
+        packed = f.rank(node._inputs[0]) == 3
+        shape = (q[0], q[2], q[1] * v[3]) if packed else (*q[:3], v[3])
+    f.tell(node._outputs[0], dtype, shape)
+    pasts = [f.shape(t) if (t := given(node, at)) is not None else () for at in (4, 5)]
+    present: list[Shape | None] = []
+    for part, past in zip((k, v), pasts):
+        whole = None if part is None or past is None else part if not past else (*part[:2], past[2] + part[2], part[3])
+        present.append(whole)
+    for at, shape in enumerate(present, 1):
+        if (t := produced(node, at)) is not None:
+            f.tell(t, f.dtype(node._inputs[at]), shape)
+    if (t := produced(node, 3)) is not None:
+        f.tell(t, dtype, (*q[:3], present[0][2]) if q is not None and present[0] is not None else None)
+
+
+def _heads(f: ShapeFacts, node: Node, at: int, heads: str) -> Shape | None:
+    """Give an input of attention as batch, heads, length and size of a head; of rank 3 it has the heads side by side."""
+    dims = f.shape(node._inputs[at])
+    if dims is None or len(dims) == 4:
+        return dims
+    count = int(node.attrs[heads])
+    return (dims[0], count, dims[1], floordiv(dims[2], count))

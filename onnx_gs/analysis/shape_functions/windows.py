@@ -1,4 +1,4 @@
-"""Operators over windows and places of images: convolution, pooling, resizing, sampling."""
+"""Operators over windows and places of images and signals: convolution, pooling, resizing, sampling, short Fourier transforms."""
 
 from __future__ import annotations
 
@@ -168,3 +168,17 @@ def _roi(f: ShapeFacts, node: Node) -> None:
 def _grid_sample(f: ShapeFacts, node: Node) -> None:
     dims, at = f.shape(node._inputs[0]), f.shape(node._inputs[1])
     f.tell(node._outputs[0], f.dtype(node._inputs[0]), (*dims[:2], *at[1:-1]) if dims is not None and at is not None else None)
+
+
+@handles("STFT")
+def _stft(f: ShapeFacts, node: Node) -> None:
+    signal = f.shape(node._inputs[0])
+    window, frame = given(node, 2), given(node, 3)
+    size: Item = f.scalar(frame) if frame is not None else None
+    if size is None and window is not None and (held := f.shape(window)) is not None:
+        size = held[0]
+    step = f.scalar(node._inputs[1])
+    length = as_size(f, size)
+    frames = floordiv(signal[1] - length, step) + 1 if signal is not None and type(step) is int and step > 0 else f.fresh()
+    bins = floordiv(length, 2) + 1 if node.attrs.get("onesided", 1) else length
+    f.tell(node._outputs[0], f.dtype(node._inputs[0]), (signal[0] if signal is not None else f.fresh(), frames, bins, 2))
