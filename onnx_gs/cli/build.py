@@ -10,7 +10,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.cli import models
+from onnx_gs.cli import models, options as shared
 from onnx_gs.errors import OnnxGsError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dims", metavar="NAME=MIN..OPT..MAX", default="", help="ranges of named dims, joined by commas")
     parser.add_argument("--workspace", metavar="SIZE", help="scratch memory that kernels may use, such as 512MiB")
-    parser.add_argument("--memory-pool", metavar="NAME=SIZE", action="append", default=[], help="limit of another memory pool")
+    parser.add_argument("--memory-pool", metavar="NAME=SIZE", type=shared.pair, action="append", default=[], help="limit of another memory pool")
     parser.add_argument(
         "--refit", metavar="KIND", nargs="?", const=True, default=False, help="allow weights to be replaced; KIND may be identical or individual"
     )
@@ -122,7 +122,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.workspace:
         found["workspace"] = parse_size(options.workspace)
     if options.memory_pool:
-        found["memory_pools"] = {name: parse_size(size) for name, _, size in (pool.partition("=") for pool in options.memory_pool)}
+        found["memory_pools"] = {name: parse_size(size) for name, size in options.memory_pool}
     if options.refit:
         found["refit"] = options.refit
     return found

@@ -31,7 +31,7 @@ def glance(model: onnx.ModelProto) -> Glance | None:
 
     Returns:
         What it tells; None where only the graph can tell, or can say what is wrong: bodies, functions, operators of other domains, attributes that
-        hold weights, weights in other files, an interface of anything but tensors of known rank, a name that is made twice.
+        hold weights, weights in other files, an interface of anything but tensors of known rank, or none, a name that is made twice.
     """
     opset = importer.opset_of(model)
     graph = model.graph
@@ -43,7 +43,7 @@ def glance(model: onnx.ModelProto) -> Glance | None:
         return None
     entering = {_kind(value) for value in graph.input}
     leaving = {_kind(value) for value in graph.output}
-    if None in entering or None in leaving:
+    if None in entering or None in leaving or not leaving:
         return None
     weights = {(weight.data_type, len(weight.dims), weight.data_location) for weight in graph.initializer}
     if any(location == tensor_data.EXTERNAL for _, _, location in weights):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import GraphValueError, ModelFileError, OnnxGsError, TensorRTError
+from onnx_gs.errors import GraphTypeError, GraphValueError, ModelFileError, OnnxGsError, TensorRTError
 from onnx_gs.trt import memory, model_source, parser_errors, profiles, tensorrt
-from onnx_gs.trt.engine import Engine, replacing
-from onnx_gs.trt.options import BuildOptions, configure, load_timing_cache
+from onnx_gs.trt.engine import Engine, check_place, replacing
+from onnx_gs.trt.options import BuildOptions, check_timing_cache, configure, load_timing_cache, merged
 from onnx_gs.trt.places import NodeIndex
 from onnx_gs.trt.progress import ProgressBar
 from onnx_gs.trt.session import Session, interruptible
@@ -116,7 +116,12 @@ def build(
         >>> engine = gs.trt.build(gs.load("model.onnx"), shapes="x:1x3..4x3..8x3", workspace=1 << 30)  # doctest: +SKIP
     """
     chosen = merged(options, settings)
+    if not isinstance(progress, bool) and progress is not None and not callable(progress):
+        raise GraphTypeError(f"progress is {progress!r}", fix="give True for a bar, or a callable")
     tensorrt.require("build an engine")
+    check_timing_cache(chosen)
+    if output is not None:
+        check_place(output)
     if isolate:
         from onnx_gs.trt.isolation import build_isolated
 
@@ -125,19 +130,6 @@ def build(
         return build_isolated(model, output, chosen, listener_of(progress))
     with model_source.opened(model) as source:
         return build_source(source, output, chosen, listener_of(progress), gpu_allocator)
-
-
-def merged(options: BuildOptions | None, settings: dict[str, Any]) -> BuildOptions:
-    """Give the options with the settings on top.
-
-    Raises:
-        GraphValueError: a setting is no field of ``BuildOptions``.
-    """
-    known = {f.name for f in fields(BuildOptions)}
-    for name in settings:
-        if name not in known:
-            raise GraphValueError(f"'{name}' is no build option", fix=f"one of {', '.join(sorted(known))}")
-    return replace(options or BuildOptions(), **settings)
 
 
 def listener_of(progress: Any) -> Any:
@@ -159,6 +151,8 @@ def build_source(source: ModelSource, output: Any, options: BuildOptions, progre
             graph = source.as_graph()
             complaints = parser_errors.of_parser(session.parser, NodeIndex(graph) if graph is not None else None)
             raise parser_errors.as_error(complaints, options, heard.errors)
+        if not session.network.num_outputs:
+            raise ModelFileError("the model has no outputs", fix="see that it is an ONNX model, and declare what it computes as outputs")
         parsed = time.perf_counter() - started
         if interrupted():
             raise KeyboardInterrupt
@@ -203,13 +197,15 @@ def build_network(
     for profile in made:
         if profile.shapes or profile.values:
             session.keep.append(profiles.apply(profile, session.builder, session.config))
-    cache = load_timing_cache(options, session.config)
+    timings = load_timing_cache(options, session.config)
     first = len(heard.lines)
     content = _run(session, output, lambda: _failure(session, options, heard, interrupted, source))
-    _save_timing_cache(cache, options)
+    _save_timing_cache(timings.cache, options)
     size = len(content) if content is not None else Path(output).stat().st_size
     report = _report(session, options, heard.lines[first:], made)
     report.engine_bytes = size
+    if timings.note is not None:
+        report.warnings.append(timings.note)
     return Engine(content=content, path=Path(output) if output is not None else None, report=report)
 
 

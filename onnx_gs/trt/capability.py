@@ -235,6 +235,7 @@ ROWS = _rows(
         "documented up to TensorRT 8.x: loops over FP32 and FP16 only",
     ),
     Row("bool-constant", "a bool constant", "an int32 constant and a Cast", ("legalize-dtypes",), "documented up to TensorRT 8.x: no bool constants"),
+    Row("no-output", "the model has no outputs", "declare what it computes as outputs"),
     Row("external-data", "weights in another file are missing", "put the files of external data beside the model"),
     Row("profile", "the sizes of the optimization profile do not fit the model", "give shapes that the model can run with: --shapes, --dims"),
     Row(
@@ -454,8 +455,9 @@ def note_on(target: Target) -> str | None:
 MESSAGES: tuple[tuple[str, str], ...] = (
     (r"not supported by a dedicated kernel", "attention-kernel"),
     (r"Attention nodes with one output|TensorRT Attention|IAttention|_AttentionInput", "attention-form"),
+    (r"at least one output", "no-output"),
     (r"Pre-opset 7", "old-opset"),
-    (r"rank of operands should be the same|reshape changes volume", "operand-rank"),
+    (r"rank of operands should be the same|reshape changes volume|Axis must be in the range", "operand-rank"),
     (r"equal ranks when condition", "if-rank"),
     (r"IConditionalOutputLayer.*same type", "if-type"),
     (r"graphScope\.cpp::analyze", "if-same-condition"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_gs.errors import GraphTypeError
 from onnx_gs.evaluate import compare as values, feeds as made_up, onnxruntime
 from onnx_gs.ir import Graph
 
@@ -87,6 +88,7 @@ def compare(
         device: the GPU of an engine.
 
     Raises:
+        GraphTypeError: the model is no graph, or the other no engine.
         EvaluationError: ONNX Runtime cannot run the model.
         TensorRTError: the engine cannot be run here.
 
@@ -99,6 +101,8 @@ def compare(
         >>> compare(graph("Neg"), graph("Neg")).same, compare(graph("Neg"), graph("Abs")).first
         (True, 'y')
     """
+    if not isinstance(model, Graph):
+        raise GraphTypeError(f"a {type(model).__name__} is no graph", fix="load the model: gs.load(path)")
     is_graph = isinstance(other, Graph)
     slack = (0.0, 0.0) if is_graph else ENGINE_TOLERANCES
     given = dict(feeds) if feeds is not None else made_up.make(model, seed)

@@ -45,7 +45,8 @@ class Engine:
             ModelFileError: there is no such file.
         """
         if not Path(path).is_file():
-            raise ModelFileError(f"engine file '{path}' does not exist", fix="build it first: onnx-gs build MODEL -o ENGINE")
+            what = f"engine file '{path}' does not exist" if not Path(path).exists() else f"'{path}' is no file"
+            raise ModelFileError(what, fix="build it first: onnx-gs build MODEL -o ENGINE")
         return cls(path=Path(path))
 
     def __bytes__(self) -> bytes:
@@ -95,6 +96,19 @@ def engine_stats(engine: Any) -> dict[str, int]:
         found["weights"] = int(engine.get_engine_stat(trt.EngineStat.TOTAL_WEIGHTS_SIZE))
     found["scratch"] = int(engine.device_memory_size_v2)
     return found
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """See that a file can be made at a path, before the work for it is done.
+
+    Raises:
+        ModelFileError: it is a folder, or in none.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise ModelFileError(f"'{target}' cannot be written: it is a folder", fix="give a file")
+    if not target.parent.is_dir():
+        raise ModelFileError(f"'{target}' cannot be written: there is no folder '{target.parent}'", fix="make the folder, or give another")
 
 
 @contextmanager

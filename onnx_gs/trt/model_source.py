@@ -79,14 +79,28 @@ def opened(model: Any) -> Iterator[ModelSource]:
         if not path.is_file():
             raise ModelFileError(f"model file '{path}' does not exist" if not path.exists() else f"'{path}' is no file")
         yield ModelSource(path=path)
-    elif isinstance(model, (bytes, bytearray, memoryview)):
-        yield ModelSource(content=bytes(model))
     elif isinstance(model, Graph):
         yield from _of_graph(model)
+    else:
+        yield ModelSource(content=content_of(model))
+
+
+def content_of(model: Any) -> bytes:
+    """Give the bytes of a model that is neither a graph nor a path.
+
+    Raises:
+        ModelFileError: there are none.
+        GraphTypeError: it is no model.
+    """
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        content = bytes(model)
     elif hasattr(model, "SerializeToString"):
-        yield ModelSource(content=model.SerializeToString())
+        content = model.SerializeToString()
     else:
         raise GraphTypeError(f"a {type(model).__name__} is no model", fix="give a graph, a path, bytes, or an onnx.ModelProto")
+    if not content:
+        raise ModelFileError("the model is empty: it has no bytes", fix="see where it came from")
+    return content
 
 
 def _of_graph(graph: Graph) -> Iterator[ModelSource]:

@@ -251,7 +251,8 @@ class NetworkBuilder:
             GraphError: see ``check``.
             TensorRTError: TensorRT refuses the network.
         """
-        from onnx_gs.trt.builder import build_network, listener_of, merged, step_of
+        from onnx_gs.trt.builder import build_network, listener_of, step_of
+        from onnx_gs.trt.options import merged
         from onnx_gs.trt.session import interruptible
 
         self.check()

@@ -78,10 +78,13 @@ def as_error(complaints: list[Complaint], options: BuildOptions | None = None, r
     return TensorRTError(f"TensorRT cannot {verb} the model: {first.text}{more}", where=first.where, fix=_fix(first, options, raw or []))
 
 
+_LITTLE_WORKSPACE = ("within work", "insufficient workspace", "insufficient memory", "requires workspace memory", "increase the workspace")
+
+
 def _fix(complaint: Complaint, options: BuildOptions | None, raw: list[str]) -> str:
     """Name the setting that a build error is about, where it is about one."""
     text = " ".join([complaint.text, *raw]).lower()
-    if "within work" in text or "insufficient workspace" in text or "insufficient memory" in text:
+    if any(words in text for words in _LITTLE_WORKSPACE):
         limit = f" (it is {options.workspace} bytes)" if options and options.workspace is not None else ""
         return f"raise workspace{limit}, or leave it out"
     if (

@@ -7,14 +7,17 @@ then a dim of a name gets ``DEFAULT_RANGE`` everywhere, and the report says so.
 from __future__ import annotations
 
 import logging
+import math
+import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_gs.errors import GraphValueError, TensorRTError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from onnx_gs.trt.tensorrt import trt
 
@@ -55,12 +58,39 @@ class ShapeRange:
         Raises:
             GraphValueError: there are more or fewer, or their lengths differ.
         """
-        known = [tuple(int(d) for d in shape) for shape in shapes]
+        try:
+            known = [tuple(operator.index(d) for d in shape) for shape in shapes]
+        except TypeError:
+            raise GraphValueError(f"{shapes!r} is no shape range: sizes are whole numbers", fix=_SYNTAX) from None
         if len(known) not in {1, 2, 3}:
             raise GraphValueError(f"a shape range takes 1, 2 or 3 shapes, not {len(known)}", fix=_SYNTAX)
         if len({len(shape) for shape in known}) > 1:
             raise GraphValueError(f"the shapes of a range differ in rank: {', '.join(map(_spell, known))}", fix="give every dim in each of them")
         return cls(known[0], known[-2 if len(known) == 3 else -1], known[-1], is_values)
+
+    @classmethod
+    def read(cls, given: Any, name: str) -> ShapeRange:
+        """Make a range of what a script gives for an input: a range, one shape, several shapes, or text.
+
+        Args:
+            given: the range; one that is none is an error.
+            name: of the input, for errors.
+
+        Raises:
+            GraphValueError: it is none of these.
+
+        Example:
+            >>> str(ShapeRange.read("1x3..8x3", "x")), str(ShapeRange.read([1, 3], "x")), str(ShapeRange.read([(1, 3), (4, 3), (8, 3)], "x"))
+            ('1x3..8x3..8x3', '1x3', '1x3..4x3..8x3')
+        """
+        if isinstance(given, ShapeRange):
+            return given
+        if isinstance(given, str):
+            return parse_shapes(f"{name}:{given}")[name]
+        if not isinstance(given, Iterable):
+            raise GraphValueError(f"{given!r} is no shape range of input '{name}'", fix="give a shape, or the smallest, usual and largest shape")
+        parts = list(given)
+        return cls.of(*parts) if parts and all(isinstance(part, Iterable) for part in parts) else cls.of(parts)
 
     def __str__(self) -> str:
         """Spell it as on the command line."""
@@ -92,6 +122,8 @@ def parse_shapes(text: str) -> dict[str, ShapeRange]:
         match = re.fullmatch(r"(?P<name>.+?)(?P<kind>[:=])(?P<range>-?\d+(?:x-?\d+)*(?:\.\.-?\d+(?:x-?\d+)*){0,2})?", part)
         if match is None:
             raise GraphValueError(f"'{part}' is no shape range", fix=_SYNTAX)
+        if match["name"] in found:
+            raise GraphValueError(f"input '{match['name']}' is given two ranges", where=f"'{text}'", fix="give it one, or make two profiles")
         shapes = [[int(d) for d in shape.split("x")] if shape else [] for shape in (match["range"] or "").split("..")]
         try:
             found[match["name"]] = ShapeRange.of(*shapes, is_values=match["kind"] == "=")
@@ -183,6 +215,10 @@ def _take(spec: InputSpec, wanted: ShapeRange, profile: Profile, sizes: dict[str
         if not spec.sets_shapes:
             LOGGER.warning("a range of values is given for '%s', but its values set no shape: it is not used", spec.name)
             return
+        count = math.prod(d or 0 for d in spec.dims)
+        if None not in spec.dims and len(wanted.min) != count:
+            what = f"{where} holds {count} value{'s' if count != 1 else ''}, but the range {wanted} has {len(wanted.min)}"
+            raise GraphValueError(what, fix=f"give all of them, such as {_values_of(spec)}")
         for bounds in zip(wanted.min, wanted.opt, wanted.max):
             _check_order(where, bounds)
         profile.values[spec.name] = wanted
@@ -233,7 +269,7 @@ def _fill(spec: InputSpec, profile: Profile, sizes: dict[str, tuple[int, int, in
     if spec.sets_shapes and spec.name not in profile.values:
         if not may_guess:
             raise GraphValueError(
-                f"the values of input '{spec.name}' set shapes, but no range is given for them", fix=f"add {spec.name}=MIN..OPT..MAX"
+                f"the values of input '{spec.name}' set shapes, but no range is given for them", fix=f"add the values, such as {_values_of(spec)}"
             )
         shape = profile.shapes[spec.name].max if spec.name in profile.shapes else tuple(d or 0 for d in spec.dims)
         count = 1
@@ -241,6 +277,12 @@ def _fill(spec: InputSpec, profile: Profile, sizes: dict[str, tuple[int, int, in
             count *= d
         profile.guessed.append(f"values of '{spec.name}'")
         profile.values[spec.name] = ShapeRange.of(*((size,) * count for size in DEFAULT_RANGE), is_values=True)
+
+
+def _values_of(spec: InputSpec) -> str:
+    """Spell a range of values that fits an input."""
+    count = math.prod(d or 1 for d in spec.dims)
+    return f"{spec.name}=" + "..".join("x".join([str(size)] * count) for size in DEFAULT_RANGE)
 
 
 def _check_order(where: str, bounds: tuple[int, int, int]) -> None:

@@ -83,8 +83,8 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
         settings: fields of ``BuildOptions`` for that try, such as ``shapes``.
 
     Raises:
-        OnnxGsError: the model cannot be read.
-        GraphValueError: there is no such target.
+        OnnxGsError: the model cannot be read, or is none.
+        GraphValueError: there is no such target, or a setting makes no sense.
 
     Example:
         >>> import numpy as np
@@ -94,7 +94,10 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
         >>> found.blockers[0].id, found.blockers[0].path
         ('unsupported-op', "graph 'onnx_graphsurgeon_graph' > node #0 (Det)")
     """
+    from onnx_gs.trt.options import merged
+
     started = time.perf_counter()
+    options = merged(None, settings)
     wanted = target_of(target, load=not static)
     result = Readiness(wanted, checked_by=["table"])
     newer = capability.note_on(wanted)
@@ -114,7 +117,7 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     elif not wanted.matches(library):
         result.notes.append(f"the installed library is {library}, not {wanted}: its own parser and builder were not asked")
     else:
-        _ask_library(result, model, graph, facts, build=build, settings=settings)
+        _ask_library(result, model, graph, facts, build=build, options=options)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -141,7 +144,7 @@ def _opened(model: Any, target: Target | None) -> Graph | None:
     from onnx_gs.io.glance import glance
 
     if not isinstance(model, (str, os.PathLike)):
-        model = io.BytesIO(model.SerializeToString() if hasattr(model, "SerializeToString") else model)
+        model = io.BytesIO(model_source.content_of(model))
     with collector_paused():
         file = ModelFile(model)
         seen = None if target is None else glance(file.message)
@@ -161,11 +164,8 @@ def _distinct(found: Any) -> list[Finding]:
     return kept
 
 
-def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts, *, build: bool, settings: dict[str, Any]) -> None:
+def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts, *, build: bool, options: BuildOptions) -> None:
     """Add the parser's and the builder's verdict."""
-    from onnx_gs.trt.builder import merged
-
-    options = merged(None, settings)
     source_of = model if not isinstance(model, Graph) else graph
     with (
         model_source.opened(source_of) as source,

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_gs.analysis import shape_inference
+from onnx_gs.errors import GraphTypeError
+from onnx_gs.ir import Graph
 from onnx_gs.passes import catalogue
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.expand_function_ops import ExpandFunctionOps
@@ -25,7 +27,6 @@ from onnx_gs.trt.capability import Target, target_of
 from onnx_gs.trt.readiness import Readiness, check
 
 if TYPE_CHECKING:
-    from onnx_gs.ir import Graph
     from onnx_gs.trt.findings import Finding
 
 #: Passes for what blocks, in order: what is dead goes first; then what hides operators is opened (calls, function bodies); then single operators and
@@ -130,6 +131,7 @@ def prepare(graph: Graph, target: str | None = None, *, verify: bool = False, **
 
     Raises:
         VerificationError: ``verify`` found that the results differ.
+        GraphTypeError: it is no graph.
         GraphValueError: an option is unknown, or makes no sense.
 
     Example:
@@ -142,6 +144,8 @@ def prepare(graph: Graph, target: str | None = None, *, verify: bool = False, **
     """
     from onnx_gs.evaluate.verify import require_same
 
+    if not isinstance(graph, Graph):
+        raise GraphTypeError(f"a {type(graph).__name__} is no graph", fix="load the model: gs.load(path), or gs.import_onnx(model)")
     before = graph.copy() if verify else None
     report = Report(graph)
     _recipe(target, options).apply(graph, report)

@@ -116,6 +116,8 @@ _CALM_BORDER = TENSOR_TYPES - {"DOUBLE"}
 def _interface(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     graph = facts.graph
     path = f"graph '{graph.name}'"
+    if not graph.outputs:
+        yield finding("no-output", path, "it declares none")
     calm = facts.survey.only(_CALM_BORDER)  # no type of an output is worth a word then, so none is looked for
     for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_gs.errors import GraphValueError, TensorRTError
+from onnx_gs.errors import GraphTypeError, GraphValueError, TensorRTError
 from onnx_gs.ir import dtypes
 from onnx_gs.trt import cuda, tensorrt
 from onnx_gs.trt.engine import Engine, engine_stats
@@ -16,7 +17,6 @@ from onnx_gs.trt.session import first_error
 from onnx_gs.trt.tensorrt import trt
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +31,11 @@ _NUMPY = {
 def _engine_of(engine: Engine | bytes | str | os.PathLike[str]) -> Engine:
     if isinstance(engine, Engine):
         return engine
-    return Engine(content=bytes(engine)) if isinstance(engine, (bytes, bytearray, memoryview)) else Engine.load(engine)
+    if isinstance(engine, (bytes, bytearray, memoryview)):
+        return Engine(content=bytes(engine))
+    if not isinstance(engine, (str, os.PathLike)):
+        raise GraphTypeError(f"a {type(engine).__name__} is no engine", fix="give an Engine, its bytes or its file; build() makes one of a model")
+    return Engine.load(engine)
 
 
 class _Loaded:

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import TensorRTError
+from onnx_gs.errors import GraphTypeError, TensorRTError
 from onnx_gs.trt import tensorrt
 from onnx_gs.trt.tensorrt import trt
 
@@ -32,6 +32,7 @@ class Session:
 
         Raises:
             TensorRTError: TensorRT cannot be started.
+            GraphTypeError: the allocator is none.
         """
         tensorrt.require("build an engine")
         self.recorder = tensorrt.make_recorder()
@@ -44,6 +45,8 @@ class Session:
             except (TypeError, RuntimeError) as failed:  # a factory that gives nothing is a TypeError of the bindings
                 raise TensorRTError(f"TensorRT cannot make a builder: {first_error(heard.errors)}") from failed
         if gpu_allocator is not None:
+            if not isinstance(gpu_allocator, trt.IGpuAllocator):
+                raise GraphTypeError(f"{type(gpu_allocator).__name__} is no allocator", fix="give a trt.IGpuAllocator")
             self.builder.gpu_allocator = gpu_allocator
         self.network: trt.INetworkDefinition = self.builder.create_network(0)
         self.config: trt.IBuilderConfig = self.builder.create_builder_config()

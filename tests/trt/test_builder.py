@@ -112,8 +112,10 @@ def test_settings_that_make_no_sense(settings, what):
         ({"memory_pools": {"attic": 1}}, "memory pool 'attic' is unknown"),
         ({"tactic_sources": ("cublas",)}, "tactic source 'cublas' is unknown"),
         ({"compute_capabilities": ("1.0",)}, "compute capability 'SM10' is unknown"),
-        ({"optimization_level": 9}, "optimization level 9 is out of range"),
-        ({"error_on_timing_cache_miss": True}, "a timing cache miss shall be an error, but no timing cache is given"),
+        ({"hardware_compatibility": "ampere_plus"}, "tensorrt_rtx 1.7"),
+        ({"error_on_timing_cache_miss": True}, "of the timing cache an error on a miss is asked for, but none is given"),
+        ({"error_on_timing_cache_miss": True, "timing_cache": "no-such.cache"}, "an error on a miss is asked for, but timing cache 'no-such.cache' does"),
+        ({"editable_timing_cache": True}, "of the timing cache an editable one is asked for, but none is given"),
     ],
 )
 def test_names_are_checked_against_the_installed_version(settings, what):
@@ -292,8 +294,63 @@ def test_no_such_model(tmp_path):
 
 
 def test_no_model_at_all():
-    with pytest.raises(TensorRTError):
+    with pytest.raises(ModelFileError, match="the model has no outputs"):  # TensorRT takes the text for a model of nothing
         build(b"this is no model")
+    with pytest.raises(ModelFileError, match="the model is empty"):
+        build(b"")
+
+
+@pytest.mark.parametrize("model", [None, 5, gs.Node("Relu")], ids=["None", "int", "Node"])
+@pytest.mark.parametrize("call", [build, gs.trt.check, gs.trt.describe, gs.trt.prepare])
+def test_things_that_are_no_models(call, model):
+    with pytest.raises(gs.GraphError, match=r"is no (model|graph)"):
+        call(model)
+
+
+@pytest.mark.parametrize("place", [".", "no/such/folder/e.engine"])
+def test_a_place_where_no_engine_can_be_is_said_before_the_build(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(builder, "build_source", lambda *_: pytest.fail("it was built"))
+    with pytest.raises(ModelFileError, match=r"cannot be written: (it is a folder|there is no folder 'no/such/folder')"):
+        build(parse(ADD), place)
+
+
+def test_a_place_where_no_timing_cache_can_be_is_said_before_the_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(builder, "build_source", lambda *_: pytest.fail("it was built"))
+    with pytest.raises(ModelFileError, match="there is no folder"):
+        build(parse(ADD), timing_cache=tmp_path / "no" / "timing.cache")
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        build(parse(ADD), timing_cache=tmp_path)
+
+
+def test_a_file_that_is_no_timing_cache_stays_as_it_is(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("notes")
+    assert any("keeps no timings" in text for text in build(parse(ADD), timing_cache=path).report.warnings)
+    assert path.read_text() == "notes"
+
+
+def test_no_workspace_at_all_says_what_to_raise():
+    with pytest.raises(TensorRTError) as raised:
+        build(parse(ADD), workspace=0)
+    assert raised.value.fix.startswith("raise workspace (it is 0 bytes)")
+
+
+def test_what_is_no_allocator_and_no_progress():
+    with pytest.raises(gs.GraphError, match="int is no allocator"):
+        build(parse(ADD), gpu_allocator=3)
+    with pytest.raises(gs.GraphError, match="progress is 3"):
+        build(parse(ADD), progress=3)
+
+
+def test_the_wrong_number_of_values_of_an_input_that_sets_shapes():
+    model = parse("g (float[n,2] x, int64[2] s) => (float[a,b] y) { y = Reshape (x, s) }")
+    with pytest.raises(GraphValueError, match="input 's' holds 2 values, but the range 2x2x2 has 3") as raised:
+        build(model, shapes="x:2x2,s=2x2x2")
+    assert raised.value.fix.endswith("s=1x1..4x4..8x8")
+    with pytest.raises(GraphValueError, match="no range is given") as raised:
+        build(model, shapes="x:2x2")
+    assert raised.value.fix.endswith("s=1x1..4x4..8x8")
 
 
 # -- isolation ------------------------------------------------------------------------------------------------
