@@ -173,10 +173,12 @@ def may_omit_output(node: Node, position: int, opset: int) -> bool:
     """Say whether an output that nothing reads may be left out, so that neither the meaning nor the place of another changes.
 
     Outputs of unknown operators may; so may the optional ones of ONNX's own, and those that an operator does not have. Required outputs, and those
-    whose number has a meaning (of ``Split``, ``If``, ``Loop``), may not.
+    whose number has a meaning (of ``Split``, ``If``, ``Loop``; ``BatchNormalization`` trains where it has more than one), may not.
     """
     if domains.canonical(node.domain) not in domains.STANDARD:
         return True
+    if node.op == "BatchNormalization" and node.is_onnx:
+        return False
     if node.is_onnx and position and (node.op in traits.ONE_REQUIRED_OUTPUT or node.op in traits.ALL_REQUIRED_OUTPUTS):
         return node.op in traits.ONE_REQUIRED_OUTPUT  # as their schemas say, which take long to set up
     known = find(node.op, opset if node.is_onnx else onnx.defs.onnx_opset_version(), "") if node.is_onnx else None

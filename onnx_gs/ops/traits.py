@@ -85,7 +85,8 @@ def is_random(node: Node) -> bool:
 def trains(node: Node) -> bool:
     """Say whether a ``Dropout`` or ``BatchNormalization`` is, or at run time may be, in training mode.
 
-    Spec: ``ai.onnx::Dropout-12`` (third input), ``ai.onnx::BatchNormalization-14`` (attribute ``training_mode``), older ones ``is_test``.
+    Spec: ``ai.onnx::Dropout-12`` (third input), ``ai.onnx::BatchNormalization-14`` (attribute ``training_mode``), ``-7`` to ``-9`` (more than one
+    output). What ``is_test`` says before opset 7 is not looked at, as its default depends on the opset.
     """
     if node.op == "Dropout":
         inputs = node.inputs
@@ -97,7 +98,7 @@ def trains(node: Node) -> bool:
         return False
     if node.op == "BatchNormalization":
         mode = node.attrs.get("training_mode", 0)
-        return bool(mode) if isinstance(mode, int) else True
+        return bool(mode) or any(t.name for t in list(node.outputs)[1:]) if isinstance(mode, int) else True
     return False
 
 

@@ -85,7 +85,7 @@ class FuseConstants(NodePass):
 
     Matches:   ``Add`` of ``Add``, or ``Mul`` of ``Mul``, each with a constant, where nothing else reads what is between.
     Rewrites:  one node with the sum or product of the constants.
-    Declines:  the constants would broadcast to something larger than both.
+    Declines:  the constants would broadcast to something larger than both, or their sum or product is beyond the range of the type.
     """
 
     name: ClassVar[str] = "fuse-constants"
@@ -106,11 +106,15 @@ class FuseConstants(NodePass):
         first, source = found
         if first.nbytes + constant.nbytes > 1 << 24 or dtypes.of(first) is not dtypes.of(constant):
             return
-        exact = (np.add if node.op == "Add" else np.multiply)(first.values.astype(np.float64), constant.values.astype(np.float64))
-        if exact.size > max(first.values.size, constant.values.size):
+        with np.errstate(all="ignore"):
+            exact = (np.add if node.op == "Add" else np.multiply)(first.values.astype(np.float64), constant.values.astype(np.float64))
+            if exact.size > max(first.values.size, constant.values.size):
+                return
+            both = np.asarray(exact, dtype=constant.values.dtype)
+        if not np.isfinite(both).all() or (node.op == "Mul" and bool((np.abs(both) < np.finfo(both.dtype).tiny)[exact != 0].any())):
             return
         work.report.rewrote(owner, node, "one constant instead of two")
-        node.inputs = [source, work.constant(f"{constant.name}_both", np.asarray(exact, dtype=constant.values.dtype))]
+        node.inputs = [source, work.constant(f"{constant.name}_both", both)]
 
 
 def _constant_operand(node: Node) -> tuple[Constant, Tensor] | None:
@@ -122,7 +126,7 @@ def _constant_operand(node: Node) -> tuple[Constant, Tensor] | None:
 
 def batch_norm(work: Work, node: Node) -> tuple[Array, Array] | None:
     """Give scale and shift a channel of a ``BatchNormalization`` with constant parameters."""
-    if len(node._inputs) < 5 or traits.trains(node) or any(t._name and work.edit.is_used(t) for t in list(node._outputs)[1:]):
+    if len(node._inputs) < 5 or traits.trains(node) or (work.root.opset < 7 and not node.attrs.get("is_test", 0)):
         return None
     if not all(isinstance(t, Constant) for t in list(node._inputs)[1:]) or not node.attrs.get("spatial", 1):
         return None
@@ -173,24 +177,27 @@ def _per_channel(constant: Constant, channels: int, rank: int, axis: int) -> Arr
 
 
 def _scale_and_shift(work: Work, owner: Graph, node: Node, target: Node, scale: Array, shift: Array) -> None:
-    """Let an operator give ``y * scale + shift`` instead of ``y``; ``node``, which did that, goes."""
-    work.report.rewrote(owner, node, f"fused into '{target.name or target.op}'")
+    """Let an operator give ``y * scale + shift`` instead of ``y``; ``node``, which did that, goes. Declines what is beyond the range of the type."""
     x = node._inputs[0] if not isinstance(node._inputs[0], Constant) else node._inputs[1]
     inputs = list(target._inputs)
     weight = _values(inputs[1])
     dtype = weight.dtype
     if target.op == "BatchNormalization":
-        found = batch_norm(work, target)
-        assert found is not None
         bias = _values(inputs[2]).astype(np.float64)
-        inputs[1] = work.constant(inputs[1].name, (weight.astype(np.float64) * scale).astype(dtype))
-        inputs[2] = work.constant(inputs[2].name, (bias * scale + shift).astype(dtype))
+        new = [weight.astype(np.float64) * scale, bias * scale + shift]
     else:
         bias = _values(inputs[2]).astype(np.float64) if len(inputs) > 2 and inputs[2]._name else np.zeros(len(scale))
-        if not np.all(scale == 1):
-            inputs[1] = work.constant(inputs[1].name, (weight.astype(np.float64) * _shaped(target, weight, scale)).astype(dtype))
-        new_bias = (bias * scale + shift).astype(dtype)
-        inputs = [*inputs[:2], work.constant(f"{target._outputs[0].name}_bias", new_bias)]
+        new = [weight if np.all(scale == 1) else weight.astype(np.float64) * _shaped(target, weight, scale), bias * scale + shift]
+    with np.errstate(over="ignore"):
+        new = [array.astype(dtype, copy=False) for array in new]
+    if not all(np.isfinite(array).all() for array in new):
+        work.report.decline(owner, node, "the parameters would be beyond the range of their type")
+        return
+    work.report.rewrote(owner, node, f"fused into '{target.name or target.op}'")
+    if new[0] is not weight:
+        inputs[1] = work.constant(inputs[1].name, new[0])
+    second = inputs[2].name if target.op == "BatchNormalization" else f"{target._outputs[0].name}_bias"
+    inputs = [*inputs[:2], work.constant(second, new[1]), *inputs[3:]]
     target.inputs = inputs
     work.edit.bypass(owner, node, x)
 

@@ -76,3 +76,30 @@ MISTAKEN = [  # ONNX's own inference is wrong about these
 @pytest.mark.parametrize(("opset", "text", "feeds"), MISTAKEN)
 def test_our_own_shapes_come_before_those_of_onnx(opset, text, feeds):
     assert_equal_outputs(Simplify(), text, feeds, opset=opset)
+
+
+@pytest.mark.parametrize(
+    ("opset", "nodes"),
+    [
+        (9, "y, a, b, c, d = BatchNormalization (x, s, s, s, s)"),
+        (18, "y, a, b = BatchNormalization <training_mode = 1> (x, s, s, s, s)"),
+        (18, "t = Conv (x, w) y, a, b = BatchNormalization <training_mode = 1> (t, s, s, s, s)"),
+    ],
+)
+@pytest.mark.parametrize("fuse", [False, True])
+def test_batch_normalization_goes_on_training(opset, nodes, fuse):
+    head = "g (float[2, 3, 4] x) => (float[] y) <float[3] s = {1, 2, 3}, float[3, 3, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}>"
+    assert_equal_outputs(Simplify(fuse=fuse), f"{head} {{ {nodes} }}", opset=opset)
+
+
+@pytest.mark.parametrize(("a", "b"), [("1e30", "1e30"), ("1e-30", "1e-30"), ("1e38", "10")])
+def test_constants_are_not_fused_beyond_the_range_of_their_type(a, b):
+    text = f"g (float[3] x) => (float[] y) <float a = {{{a}}}, float b = {{{b}}}> {{ t = Mul (x, a) y = Mul (t, b) }}"
+    assert_equal_outputs(Simplify(fuse=True), text, {"x": np.array([1e-38, 1.0, 1e38], np.float32)}, tolerance=1e-3)
+
+
+def test_weights_are_not_fused_beyond_the_range_of_their_type():
+    text = """g (float[2, 1, 4] x) => (float[] y) <float[1, 1, 1] w = {1e30}, float[1] s = {1e20}, float[1] z = {0}, float[1] v = {1}>
+              { t = Conv (x, w) y = BatchNormalization (t, s, z, z, v) }"""
+    report = assert_equal_outputs(Simplify(fuse=True), text, {"x": np.full((2, 1, 4), 1e-30, np.float32)}, tolerance=1e-2)
+    assert not report.rewritten
