@@ -20,9 +20,10 @@ from onnx_gs.analysis import dim_expr, shape_inference
 from onnx_gs.analysis.dim_expr import Dim, Expr, TooLarge
 from onnx_gs.analysis.shape_arithmetic import MAX_ITEMS, Contents, Item
 from onnx_gs.analysis.shape_functions import FUNCTIONS, HAND_ON, LOOKS_AT, READ_FLOATS, WITHOUT_ATTRIBUTES, Shape, ShapeFunction
-from onnx_gs.errors import OnnxGsError
-from onnx_gs.ir import dtypes, walk
+from onnx_gs.errors import GraphError, OnnxGsError
+from onnx_gs.ir import dtypes, order, walk
 from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.tensor import Constant, Tensor
@@ -83,9 +84,10 @@ class ShapeFacts:
         self._facts: dict[int, Fact] = {}
         self._read: set[int] = set()  # constants whose contents were looked at
         self.elements: dict[int, tuple[DataType | None, tuple[Dim | None, ...]]] = {}  # of lists: what each holds; None for a dim that may differ
+        self._open: set[int] = set()  # ids of nodes that are being visited out of order
         self._kept: list[Any] = []  # ids are keys, so what they stand for stays alive
         self._count = itertools.count()
-        self._in_function = hasattr(root, "unique_id")
+        self._in_function = isinstance(root, Function)
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
         self._same: dict[Any, Fact] = {} if former is None else former._same
         self._made: dict[Any, list[Fact | None]] = {} if former is None or former.opset != self.opset else former._made
@@ -275,13 +277,21 @@ class ShapeFacts:
             if producer is None or id(producer) in started or not current._name:
                 pending.pop()
                 if producer is not None and current._name:
+                    if id(producer) in self._open:
+                        self._fail_on_cycle()
+                    self._open.add(id(producer))
                     self.visit(producer)
+                    self._open.discard(id(producer))
                 if id(current) not in self._facts:
                     self._kept.append(current)
                     self._facts[id(current)] = self._shared(*self._filled(current, None, None), None) if current._name else _NOTHING
                 continue
             started.add(id(producer))
             pending.extend(t for t in producer._inputs if id(t) not in self._facts and not isinstance(t, Constant))
+
+    def _fail_on_cycle(self) -> None:
+        order.require_acyclic(self.root)
+        raise GraphError("a node reads what depends on it", where=f"graph '{self.root.name}'", fix="sort the graph")
 
     def visit(self, node: Node) -> None:
         """Find the facts of a node's outputs from those of its inputs."""

@@ -54,6 +54,7 @@ class Editor:
         self._first: dict[int, list[Node]] = {}
         self._dead: set[int] = set()
         self._touched: dict[int, Graph] = {}
+        self._has_new = False
         self._names: Names | None = None
         self._became: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor that took a public name is another object since
         self._adopt_graph(root)
@@ -112,6 +113,11 @@ class Editor:
     def is_pending(self) -> bool:
         """Say whether edits wait for ``commit``."""
         return bool(self._touched)
+
+    @property
+    def has_new(self) -> bool:
+        """Say whether edits since the last ``commit()`` put a node in."""
+        return self._has_new
 
     def current(self, tensor: Tensor) -> Tensor:
         """Give the tensor that stands for this one: itself, or the output of the model whose name it took."""
@@ -272,6 +278,7 @@ class Editor:
 
     def adopt(self, owner: Graph, node: Node) -> None:
         """Note that a node, with its bodies, belongs to a graph; for nodes that were put there by other means."""
+        self._has_new = True
         self.holder[id(node)] = owner
         self._known.append(node)
         self._dead.discard(id(node))
@@ -335,6 +342,7 @@ class Editor:
         self._touched = {}
         self._before, self._after, self._first = {}, {}, {}
         self._dead = set()
+        self._has_new = False
 
 
 def _fill_type(kept: Tensor, source: Tensor) -> None:

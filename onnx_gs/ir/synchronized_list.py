@@ -217,7 +217,11 @@ class SynchronizedList(list[T]):
         list.clear(self)
         mirror, owner = "_" + _MIRROR[self.field_name], self.parent_obj
         for item in old:
-            getattr(item, mirror)._drop(owner)
+            end = getattr(item, mirror)
+            if type(end) is SynchronizedList and list.__len__(end) == 1:
+                list.clear(end)
+            else:
+                end._drop(owner)
 
     # -- copies are plain -------------------------------------------------------------------------
 

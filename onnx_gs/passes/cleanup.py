@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from onnx_gs.ir import liveness, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.edges import Edges
+from onnx_gs.ir.function import Function
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import schema
@@ -34,24 +35,30 @@ def cleanup(
     for root in [graph, *graph.functions] if recurse_functions else [graph]:
         own = edges if root is graph else None
         removed.extend(_clean_root(root, outputs=remove_unused_node_outputs, bodies=recurse_subgraphs, edges=own))
-    if remove_unused_graph_inputs and not hasattr(graph, "unique_id"):
+    if remove_unused_graph_inputs and not isinstance(graph, Function):
         used = {id(t) for t in graph.outputs}
         used.update(id(t) for body in walk.graphs(graph) for t in body.outputs)
         graph.inputs = [t for t in graph.inputs if t._outputs or id(t) in used]
     return removed
 
 
-def drop_dead(graph: Graph) -> list[Node]:
-    """Drop dead nodes of a graph whose names are joined already; give those that went."""
-    return [node for root in (graph, *graph.functions) for node in _clean_root(root, outputs=False, bodies=True)]
+def drop_dead(graph: Graph, *, has_bodies: bool | None = None) -> list[Node]:
+    """Drop dead nodes of a graph whose names are joined already; give those that went.
+
+    Args:
+        graph: the graph.
+        has_bodies: whether a node of it, or of a function, has a body; None where that is not known.
+    """
+    return [node for root in (graph, *graph.functions) for node in _clean_root(root, outputs=False, bodies=True, has_bodies=has_bodies)]
 
 
-def _clean_root(root: Graph, *, outputs: bool, bodies: bool, edges: Edges | None = None) -> list[Node]:
+def _clean_root(root: Graph, *, outputs: bool, bodies: bool, edges: Edges | None = None, has_bodies: bool | None = None) -> list[Node]:
     removed: list[Node] = []
     for t in root.inputs:
         if t._inputs:
             t._inputs.clear()
-    has_bodies = any(node._attrs and node.has_body for node in root.nodes)
+    if has_bodies is None:
+        has_bodies = any(node._attrs and node.has_body for node in root.nodes)
     captured = scopes.all_captures(root) if has_bodies else {}
     removed.extend(liveness.drop_dead(root, captured, edges))
     bodies = bodies and has_bodies

@@ -33,6 +33,8 @@ LOGGER = logging.getLogger("onnx_gs")
 Array = np.ndarray[Any, Any]
 #: Results over this size are told about, and are freed as soon as nothing more reads them.
 LARGE = 1 << 20
+#: Results over this size that are views of weights, such as transposed ones, stay views.
+_WORTH_A_VIEW = 1 << 12
 
 
 def fold_constants(
@@ -520,7 +522,7 @@ def _own(value: Array) -> Array:
         return value
     while isinstance(root, np.ndarray) and root.base is not None and isinstance(root.base, np.ndarray):
         root = root.base
-    if value.nbytes > LARGE and not value.flags.writeable and isinstance(root, np.ndarray) and value.nbytes * 2 > root.nbytes:
+    if value.nbytes > _WORTH_A_VIEW and not value.flags.writeable and isinstance(root, np.ndarray) and value.nbytes * 2 > root.nbytes:
         return value  # a view of a file, or of bytes that nobody can change: it stays one
     own: Array = value.copy()
     return own

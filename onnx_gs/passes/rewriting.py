@@ -11,6 +11,7 @@ from onnx_gs.analysis.shape_values import ShapeFacts
 from onnx_gs.ir import walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.edit import Editor
+from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.synchronized_list import edge_log
 from onnx_gs.ir.tensor import Constant, Tensor
@@ -37,13 +38,14 @@ class Work:
         """Index nothing yet."""
         self.root = root
         self.report = report
-        self._in_function = hasattr(root, "unique_id")
+        self._in_function = isinstance(root, Function)
         self._facts: ShapeFacts | None = None
         self._former: ShapeFacts | None = None
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
         self._graphs: list[Graph] | None = None
-        self.compared: dict[int, Constant] = {}  # weights of which no two are equal
+        self.compared: dict[int, Constant] = {}  # weights that ``ShareConstants`` has seen, by id
+        self.alike: dict[Any, Any] = {}  # and those of them that it kept, by type and shape
         self.plain: dict[Any, Tensor] = {}  # constants that were read and found not neutral, by id and operator
 
     @property
@@ -104,9 +106,12 @@ class Work:
 
     def finish(self) -> None:
         """Commit the edits of a pass."""
-        if self._edit is not None and self._edit.is_pending:
-            self._edit.commit()
+        if self._edit is None:
+            return
+        if self._edit.has_new:  # what went is unlinked, and the index leaves it out
             self._by_op = None
+        if self._edit.is_pending:
+            self._edit.commit()
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -210,7 +215,7 @@ def replace_all(same: dict[int, tuple[Tensor, Tensor]]) -> None:
 def works(graph: Graph, report: Report) -> list[Work]:
     """Give the work on a graph and on each of its functions; passes of one report share it."""
     shared: dict[int, Work] = report.shared.setdefault("works", {})
-    roots = [graph] if hasattr(graph, "unique_id") else [graph, *graph.functions]
+    roots = [graph] if isinstance(graph, Function) else [graph, *graph.functions]
     return [shared.setdefault(id(root), Work(root, report)) for root in roots]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,9 +15,10 @@ from onnx_gs.passes.rewriting import Work, replace_all, works
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node, Tensor
+    from onnx_gs.ir.dtypes import DataType
 
 _SMALL = 4096
-_SAMPLE = 64
+_SAMPLE = 16
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,75 @@ class ShareConstants(Pass):
                 self._share(work, found)
 
     def _share(self, work: Work, found: list[tuple[Graph, Node, Constant]]) -> None:
-        if all(id(t) in work.compared for _, _, t in found):
-            return  # no weight is new since all were compared
-        work.compared = {id(t): t for _, _, t in found}
-        small: dict[Any, Constant] = {}
-        large: dict[Any, list[Constant]] = {}
+        known: dict[Any, _Alike] = work.alike
+        seen = work.compared
         same: dict[int, tuple[Tensor, Tensor]] = {}
-        kinds = [None if t._export_dtype is not None or isinstance(t._values, SparseValues) else (dtypes.of(t), t.shape) for _, _, t in found]
-        alike = Counter(kinds)
-        for (owner, node, t), kind in zip(found, kinds):
-            if kind is None or alike[kind] == 1:
-                continue  # alone of its kind: not even read
-            known, size = kind[0], t.nbytes
-            if known is None or size > self.most_bytes:
+        for owner, node, t in found:
+            if id(t) in seen:
                 continue
-            if known is dtypes.STRING:
-                key: Any = (known.number, t.shape, tuple(np.asarray(t.values).ravel().tolist()))
-                twin = small.setdefault(key, t)
-            elif size <= _SMALL:
-                twin = small.setdefault((known.number, t.shape, t.values.tobytes()), t)
-            else:
-                twin = _equal_one(large.setdefault((known.number, t.shape, _ends(t)), []), t)
-            if twin is t:
+            seen[id(t)] = t
+            if t._export_dtype is not None or isinstance(t._values, SparseValues):
                 continue
-            work.report.rewrote(owner, node, f"reads '{twin.name}' instead of its copy '{t.name}'")
-            same[id(t)] = (t, twin)
+            dtype, shape = dtypes.of(t), t.shape
+            if dtype is None:
+                continue
+            alike = known.get((dtype, shape))
+            if alike is None:
+                known[dtype, shape] = _Alike(dtype, t)
+                continue
+            if t.nbytes > self.most_bytes:
+                continue
+            twin = alike.twin(t)
+            if twin is not None:
+                work.report.rewrote(owner, node, f"reads '{twin.name}' instead of its copy '{t.name}'")
+                same[id(t)] = (t, twin)
         replace_all(same)
+
+
+class _Alike:
+    """Weights of one element type and shape, by what they hold; the first one is read when there is a second.
+
+    Args:
+        dtype: their element type.
+        first: the first of them.
+    """
+
+    __slots__ = ("dtype", "first", "groups")
+
+    def __init__(self, dtype: DataType, first: Constant) -> None:
+        """Read nothing yet."""
+        self.dtype = dtype
+        self.first: Constant | None = first
+        self.groups: dict[Any, list[Constant]] = {}
+
+    def twin(self, t: Constant) -> Constant | None:
+        """Give a weight that holds the same and is still in use; else take in this one, and give None."""
+        if self.first is not None:
+            self.groups[self._key(self.first)] = [self.first]
+            self.first = None
+        group = self.groups.setdefault(self._key(t), [])
+        group[:] = [other for other in group if other._outputs]
+        for other in group:
+            if self._is_same(t, other):
+                return other
+        group.append(t)
+        return None
+
+    def _key(self, t: Constant) -> Any:
+        """Give what equal weights have in common; of large ones the first and last elements, which takes no more of a file than two pages."""
+        values = np.asarray(t.values)
+        if self.dtype is dtypes.STRING:
+            return tuple(values.ravel().tolist())
+        if t.nbytes <= _SMALL:
+            return values.tobytes()
+        flat = values.flat
+        return flat[:_SAMPLE].tobytes() + flat[-_SAMPLE:].tobytes()
+
+    def _is_same(self, a: Constant, b: Constant) -> bool:
+        """Compare all of two weights with equal keys."""
+        if a.nbytes <= _SMALL or self.dtype is dtypes.STRING:
+            return bool(self._key(a) == self._key(b))  # a pass may have changed one since
+        return bool(np.array_equal(_raw(a), _raw(b)))
 
 
 def _constants(graphs: list[Graph]) -> list[tuple[Graph, Node, Constant]]:
@@ -90,23 +133,8 @@ def _constants(graphs: list[Graph]) -> list[tuple[Graph, Node, Constant]]:
     return found
 
 
-def _equal_one(candidates: list[Constant], t: Constant) -> Constant:
-    """Give the candidate that holds the same bytes, else ``t``, which then is one more candidate."""
-    for other in candidates:
-        if np.array_equal(_raw(t), _raw(other)):
-            return other
-    candidates.append(t)
-    return t
-
-
-def _ends(t: Constant) -> bytes:
-    """Give the first and the last bytes of a weight: enough to tell nearly all apart, without reading more of a file than two pages."""
-    raw = _raw(t)
-    return raw[:_SAMPLE].tobytes() + raw[-_SAMPLE:].tobytes()
-
-
 def _raw(t: Constant) -> np.ndarray[Any, Any]:
-    values = np.ascontiguousarray(t.values).reshape(-1)
+    values = np.ascontiguousarray(t.values).reshape(-1)  # which copies what is transposed
     return values.view(np.uint8) if values.dtype.itemsize % 4 else values.view(np.uint32)
 
 

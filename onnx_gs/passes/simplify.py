@@ -149,17 +149,26 @@ class Simplify(Pass):
                 else:
                     work.learn()
         left = _ready(graph)
+        state = 0  # of the model; grows with every change
+        idle: dict[str, int] = {}  # by pass: the state in which it found nothing to do
         for _ in range(_MOST_ROUNDS):
-            before = report.changed
+            before = state
             for p in passes:
+                if idle.get(p.name) == state:
+                    continue
+                count = report.changed
                 if p.shares:
                     p.apply(graph, report)
                     ran.append(p)
                 elif any(work.nodes(("If",)) for work in works(graph, report)):
                     self._foreign(p, graph, report, ran)
-                if isinstance(p, ShareShapes) and report.changed > before:
-                    self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
-            if report.changed == before:
+                if report.changed > count:
+                    state += 1
+                else:
+                    idle[p.name] = state
+                if isinstance(p, ShareShapes) and state > before:
+                    state += self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
+            if state == before:
                 break
             self._sweep(graph, report, ran)
             if not _ready(graph) <= left:
@@ -167,6 +176,7 @@ class Simplify(Pass):
                     for work in works(graph, report):
                         work.forget_facts()
                 left = _ready(graph)
+            state += 1
         if self._wants(DropUnusedOutputs.name):
             self._foreign(DropUnusedOutputs(), graph, report, ran)
 
@@ -195,10 +205,12 @@ class Simplify(Pass):
             count = report.changed
             Cleanup().run(graph, report)
             dead = report.changed > count
+            has_bodies = True
         else:
-            dead = bool(drop_dead(graph))
+            has_bodies = any(len(work.graphs()) > 1 for work in works(graph, report))
+            dead = bool(drop_dead(graph, has_bodies=has_bodies))
         report.seconds[Cleanup.name] = report.seconds.get(Cleanup.name, 0.0) + time.perf_counter() - started
-        if dead:
+        if dead and has_bodies:  # else nothing but unlinked nodes went, which everybody leaves out
             for work in works(graph, report):
                 work.forget_nodes()
         return dead
