@@ -14,9 +14,9 @@ from onnx_gs.debug.selection import Index
 from onnx_gs.errors import GraphError, GraphValueError
 from onnx_gs.evaluate import onnxruntime
 from onnx_gs.io import tensor_data
-from onnx_gs.ir import dtypes, walk
+from onnx_gs.ir import dtypes, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.copying import Twins, copy_graph, local_ids
+from onnx_gs.ir.copying import Twins, copy_graph
 from onnx_gs.ir.edit import rename_apart
 from onnx_gs.ir.names import Names
 from onnx_gs.ir.node import Node
@@ -89,7 +89,7 @@ def with_outputs(graph: Graph, tensors: Sequence[Tensor], within: Graph | None =
         tensors: tensors of it that are no weights.
         within: a body in which tensors of the bodies around it are looked at.
     """
-    twins = Twins(None, local_ids(graph))
+    twins = Twins(None, scopes.defined_in(graph))
     with collector_paused():
         probe = copy_graph(graph, twins=twins)
     rename_apart(probe)

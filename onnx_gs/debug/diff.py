@@ -11,6 +11,7 @@ from onnx_gs.debug.matching import Matching
 from onnx_gs.debug.weights import Weights, type_key, type_shown
 from onnx_gs.ir import walk
 from onnx_gs.ir.bulk import collector_paused
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.node import ONNX_DOMAINS, is_graph, same_value
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant
@@ -117,7 +118,7 @@ def diff(before: Graph, after: Graph, *, tolerance: float | None = None, constan
         >>> print(diff(model("Neg", "h"), model("Exp", "h")))
         ~ node: graph 'onnx_graphsurgeon_graph' > node #0 (Neg): operator Neg -> Exp
     """
-    with collector_paused():
+    with collector_paused(), explained(before), explained(after):
         return _Diff(before, after, tolerance, constants=constants).run()
 
 

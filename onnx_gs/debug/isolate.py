@@ -11,7 +11,8 @@ from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import dtypes, order, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes, local_ids
+from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
 from onnx_gs.ir.names import Names
@@ -68,20 +69,21 @@ def isolate(
         >>> [n.op for n in part.nodes], [t.name for t in part.inputs]
         (['Abs'], ['h'])
     """
-    index = Index(graph)
-    if nodes or op is not None or around is not None or match is not None:
-        home, chosen = _chosen_nodes(index, list(nodes), op, around, hops, match)
-        ends, starts = _border(index, home, chosen)
-        inputs_given = True
-    else:
-        wanted_outputs, wanted_inputs = list(outputs), list(inputs)
-        found = [f for o in wanted_outputs for f in index.tensors(o, outputs=True)] if wanted_outputs else [index.find(t) for t in graph.outputs]
-        starts = [f.tensor for i in wanted_inputs for f in index.tensors(i, outputs=False) if f.tensor is not None]
-        inputs_given = bool(wanted_inputs)
-        home = _one_home(index, [(f.graph, f.tensor) for f in found if f.tensor is not None])
-        ends = list({id(f.tensor): f.tensor for f in found if f.tensor is not None}.values())
-        chosen = None
-    return _extract(index, home, starts, ends, inputs_given=inputs_given, only=chosen, name=name)
+    with explained(graph):
+        index = Index(graph)
+        if nodes or op is not None or around is not None or match is not None:
+            home, chosen = _chosen_nodes(index, list(nodes), op, around, hops, match)
+            ends, starts = _border(index, home, chosen)
+            inputs_given = True
+        else:
+            wanted_outputs, wanted_inputs = list(outputs), list(inputs)
+            found = [f for o in wanted_outputs for f in index.tensors(o, outputs=True)] if wanted_outputs else [index.find(t) for t in graph.outputs]
+            starts = [f.tensor for i in wanted_inputs for f in index.tensors(i, outputs=False) if f.tensor is not None]
+            inputs_given = bool(wanted_inputs)
+            home = _one_home(index, [(f.graph, f.tensor) for f in found if f.tensor is not None])
+            ends = list({id(f.tensor): f.tensor for f in found if f.tensor is not None}.values())
+            chosen = None
+        return _extract(index, home, starts, ends, inputs_given=inputs_given, only=chosen, name=name)
 
 
 def _chosen_nodes(
@@ -197,7 +199,7 @@ def _types(index: Index, borders: list[Tensor]) -> dict[int, Tensor]:
     root = index.root
     with collector_paused():
         before = _upstream(index, missing)
-        twins = Twins(None, local_ids(before))
+        twins = Twins(None, scopes.defined_in(before))
         whole = copy_graph(before, twins=twins)
         for graph in walk.graphs(whole):
             order.sort_nodes(graph)

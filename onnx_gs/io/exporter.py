@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data, types
 from onnx_gs.io.importer import DEFAULTS_SINCE
 from onnx_gs.io.writer import Payload
-from onnx_gs.ir import dtypes, scopes, tensor as _tensor, walk
+from onnx_gs.ir import dtypes, order, scopes, tensor as _tensor, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.join import join_names
@@ -43,6 +44,10 @@ _UNREAD = _tensor._UNREAD
 FUNCTION_VALUES_SINCE = 10
 #: Arrays with more bytes than this are handed to the writer apart from the message.
 PAYLOAD = 1024
+#: How deep messages may nest for protobuf to read them again, and how deep bodies may be nested for that to be sure and to be possible at all:
+#: each body takes three messages (node, attribute, graph), and what is in the innermost takes a few more.
+MESSAGES_DEEP = 100
+BODIES_SURE, BODIES_POSSIBLE = 28, 33
 
 
 def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx.ModelProto:
@@ -154,11 +159,14 @@ class Exporter:
         self.opset: int | None = None
         self._encoder = attributes.Encoder(self._body, self.weight)
         self._scopes: list[dict[str, Tensor]] = []
+        self._deepest = 0
+        self._root: Graph | None = None
 
     # -- the model --------------------------------------------------------------------------------
 
     def model(self, graph: Graph, fields: Mapping[str, Any]) -> onnx.ModelProto:
         """Give the model of a graph."""
+        self._root = graph
         given = dict(fields)
         opsets = given.pop("opset_imports", None)
         given.pop("functions", None)  # always the graph's, as scripts know it
@@ -182,6 +190,7 @@ class Exporter:
         functions = all_functions(graph)
         if has_twins(graph, functions):
             join_names(graph)
+        order.require_acyclic(graph)
         self.graph(graph, model.graph, top=True)
         if functions:
             for function in functions:
@@ -191,7 +200,17 @@ class Exporter:
             model.opset_import.extend(opsets)
         else:
             write_opsets(model.opset_import, graph, used_domains(graph))
+        if self._deepest > BODIES_SURE and _depth(model) > MESSAGES_DEEP:
+            raise self._too_deep(graph)
         return model
+
+    def _too_deep(self, graph: Graph) -> GraphError:
+        depth, deepest = max(((walk.depth(root), root) for root in (graph, *all_functions(graph))), key=itemgetter(0))
+        return GraphError(
+            f"bodies are nested {depth} deep, which nothing could read: messages may nest {MESSAGES_DEEP} deep, and a body takes three",
+            where=graph_label(deepest),
+            fix=f"nest bodies {BODIES_SURE} deep at most: lower control flow, or move inner bodies into local functions",
+        )
 
     def _set(self, model: Any, given: Mapping[str, Any]) -> None:
         for field, value in given.items():
@@ -244,6 +263,9 @@ class Exporter:
         put_metadata(target, graph.metadata_props)
         if top:
             self._plan(graph)
+        if len(self._scopes) > BODIES_POSSIBLE:
+            raise self._too_deep(graph if self._root is None else self._root)
+        self._deepest = max(self._deepest, len(self._scopes))
         owned = self.owned[id(graph)]
         self._enter(graph, owned)
         weights = in_recorded_order(owned, record)
@@ -763,6 +785,19 @@ def all_functions(graph: Graph) -> list[Function]:
                 keys.add(function.key)
                 found.append(function)
     return found
+
+
+def _depth(message: Any) -> int:
+    """Count how deep messages nest in one."""
+    deepest = 0
+    pending = [(message, 0)]
+    while pending:
+        current, depth = pending.pop()
+        deepest = max(deepest, depth)
+        for field, value in current.ListFields():
+            if field.message_type is not None:
+                pending.extend((inner, depth + 1) for inner in (value if hasattr(value, "extend") else (value,)))
+    return deepest
 
 
 def used_domains(graph: Graph) -> dict[str, None]:

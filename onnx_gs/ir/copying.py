@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from onnx_gs.ir import walk
+from onnx_gs.ir import scopes, walk
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.node import is_graph
 from onnx_gs.ir.tensor import Constant, Tensor
 
@@ -70,19 +71,9 @@ class Twins:
         return twin
 
 
-def local_ids(graph: Graph) -> set[int]:
-    """Give the ids of what a graph and its bodies define."""
-    found: set[int] = set()
-    for g in walk.graphs(graph):
-        found.update(id(t) for t in g.inputs)
-        for node in g.nodes:
-            found.update(id(t) for t in node._outputs)
-    return found
-
-
 def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: Twins | None = None) -> G:
     """Copy a graph with its bodies; see ``Graph.copy``."""
-    twins = twins or Twins(tensor_map, local_ids(graph) if tensor_map else set())
+    twins = twins or Twins(tensor_map, scopes.defined_in(graph) if tensor_map else set())
     new: G = object.__new__(type(graph))
     new.__dict__.update(graph.__dict__)
     new.__dict__.pop("_used_names", None)
@@ -128,6 +119,17 @@ def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
             append(twin._inputs, new)
         append(copies, new)
     return copies
+
+
+def copy_bodies(node: Node, tensor_map: Mapping[str, Tensor] | None) -> None:
+    """Give a node copies of the bodies that it holds; unlike copies of whole graphs, they keep the functions that they know."""
+    attrs = node._attrs or {}
+    for name, value in attrs.items():
+        if is_graph(value):
+            with explained(value):
+                attrs[name] = copy_graph(value, tensor_map)
+        elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
+            attrs[name] = [copy_graph(v, tensor_map) if is_graph(v) else v for v in value]
 
 
 def copy_function(function: F, tensor_map: Mapping[str, Tensor] | None = None) -> F:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_gs.errors import GraphError, GraphTypeError, OnnxGsError
+from onnx_gs.ir import order, walk
 from onnx_gs.ir.node import Node
 from onnx_gs.ir.show import graph_label
 from onnx_gs.ir.tensor import Constant, Tensor
@@ -24,7 +25,7 @@ def explained(graph: Graph) -> Iterator[None]:
     """Turn a failure that something of the wrong kind in the graph caused into an error that names it; any other passes.
 
     Raises:
-        GraphError: bodies hold themselves, or are nested too deep.
+        GraphError: bodies hold themselves, nodes form a cycle, or bodies are nested too deep.
         GraphTypeError: something in the graph is of the wrong kind.
     """
     try:
@@ -105,15 +106,14 @@ def _is_integer(value: Any) -> bool:
 
 
 def _nesting(root: Graph) -> GraphError:
-    """Say whether bodies hold themselves or are just nested deeper than Python's stack allows."""
-    for start in (root, *root.functions):
-        above: list[int] = []
-        pending: list[tuple[Any, int]] = [(start, 0)]
-        while pending:
-            graph, depth = pending.pop()
-            del above[depth:]
-            if id(graph) in above:
-                return GraphError("a body holds itself", where=graph_label(graph), fix="give the inner node a copy of the body")
-            above.append(id(graph))
-            pending.extend((body, depth + 1) for node in graph.nodes if node._attrs for _, body in node.bodies())
-    return GraphError("bodies are nested too deep", where=graph_label(root), fix="raise sys.setrecursionlimit")
+    """Say whether bodies hold themselves, nodes form a cycle, or bodies are just nested deeper than Python's stack allows."""
+    try:
+        deepest = max(walk.depth(start) for start in (root, *root.functions))
+    except GraphError as error:
+        return error
+    try:
+        order.require_acyclic(root)
+    except GraphError as error:
+        return error
+    what = f"bodies are nested {deepest} deep, which is too deep for this"
+    return GraphError(what, where=graph_label(root), fix="raise sys.setrecursionlimit, or nest bodies less")

@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.graph import Graph, same_domains
+from onnx_gs.ir.graph import Graph, same_domains, same_nodes
+from onnx_gs.ir.node import Node, all_match
 from onnx_gs.ir.tensor import Tensor, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from onnx_gs.ir.node import Node
     from onnx_gs.ir.synchronized_list import SynchronizedList
 
 LOGGER = logging.getLogger("onnx_gs")
@@ -122,25 +122,26 @@ class Function(Graph):
         """Compare id, opsets, inputs, outputs and nodes."""
         if self is other:
             return True
-        if not isinstance(other, Function):
-            return False
+        return isinstance(other, Function) and all_match([(self, other)])
+
+    def _matches(self, other: Graph, pending: list[tuple[Any, Any]]) -> bool:
+        """Compare all but bodies, whose pairs are added to ``pending``."""
         return (
-            self.key == other.key
+            isinstance(other, Function)
+            and self.key == other.key
             and self.opset == other.opset
             and same_domains(self.import_domains, other.import_domains)
             and self.inputs == other.inputs
             and self.outputs == other.outputs
-            and len(self.nodes) == len(other.nodes)
-            and all(a == b for a, b in zip(self.nodes, other.nodes))
+            and same_nodes(self.nodes, other.nodes, pending)
         )
 
     __hash__ = None
 
-    def __str__(self) -> str:
-        """Show id, opset, inputs, attributes, nodes and outputs."""
-        lines = [f"Function {self.name}, Domain {self.domain}, Opset {self.opset}", f"Inputs: {self.inputs}", f"Attributes: {self.attrs}", "Nodes: ["]
-        lines.extend(str(node) for node in self.nodes)
-        lines.extend(["]", f"Outputs: {self.outputs}"])
-        return "\n".join(lines)
-
-    __repr__ = __str__
+    def _pieces(self) -> Iterator[Any]:
+        """Give the text in pieces: id, opset, inputs, attributes, nodes and outputs; a node stands for its own."""
+        yield f"Function {self.name}, Domain {self.domain}, Opset {self.opset}\nInputs: {self.inputs}\nAttributes: {self.attrs}\nNodes: [\n"
+        for node in self.nodes:
+            yield node if isinstance(node, Node) else str(node)
+            yield "\n"
+        yield f"]\nOutputs: {self.outputs}"

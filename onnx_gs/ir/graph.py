@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import layer as _layer
 from onnx_gs.ir.bulk import collector_paused
-from onnx_gs.ir.node import ONNX_DOMAINS, Node
+from onnx_gs.ir.node import ONNX_DOMAINS, Node, all_match, joined
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
@@ -332,32 +332,44 @@ class Graph:
         """Compare opsets, ir_version, function ids, inputs, outputs and nodes; names of tensors stand for tensors."""
         if self is other:
             return True
-        if not isinstance(other, Graph):
-            return False
+        return isinstance(other, Graph) and all_match([(self, other)])
+
+    def _matches(self, other: Graph, pending: list[tuple[Any, Any]]) -> bool:
+        """Compare all but bodies, whose pairs are added to ``pending``."""
         return (
-            self.opset == other.opset
+            not hasattr(other, "unique_id")
+            and self.opset == other.opset
             and self.ir_version == other.ir_version
             and same_domains(self.import_domains, other.import_domains)
             and {f.unique_id for f in self._functions} == {f.unique_id for f in other._functions}
             and self._inputs == other._inputs
             and self._outputs == other._outputs
-            and len(self.nodes) == len(other.nodes)
-            and all(a == b for a, b in zip(self.nodes, other.nodes))
+            and same_nodes(self.nodes, other.nodes, pending)
         )
 
     def __str__(self) -> str:
         """Show name, opset, local functions, inputs, nodes and outputs."""
-        lines = [f"Graph {self.name} (Opset {self.opset})"]
+        return joined(self)
+
+    def _pieces(self) -> Iterator[Any]:
+        """Give the text in pieces; a node stands for its own."""
+        yield f"Graph {self.name} (Opset {self.opset})\n"
         if self._functions:
-            lines.append(f"Local Functions: {[f.name for f in self._functions]}")
-        lines.append(f"Inputs: {self._inputs}")
-        lines.append("Nodes: [")
-        lines.extend(str(node) for node in self.nodes)
-        lines.append("]")
-        lines.append(f"Outputs: {self._outputs}")
-        return "\n".join(lines)
+            yield f"Local Functions: {[f.name for f in self._functions]}\n"
+        yield f"Inputs: {self._inputs}\nNodes: [\n"
+        for node in self.nodes:
+            yield node if isinstance(node, Node) else str(node)
+            yield "\n"
+        yield f"]\nOutputs: {self._outputs}"
 
     __repr__ = __str__
+
+
+def same_nodes(mine: list[Node], others: list[Node], pending: list[tuple[Any, Any]]) -> bool:
+    """Compare two lists of nodes in all but bodies, whose pairs are added to ``pending``."""
+    if len(mine) != len(others):
+        return False
+    return all(a._matches(b, pending) if isinstance(a, Node) and isinstance(b, Node) else a == b for a, b in zip(mine, others))
 
 
 def same_domains(a: Any, b: Any) -> bool:

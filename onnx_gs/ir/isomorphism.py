@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_gs.ir import dtypes
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.node import ONNX_DOMAINS, is_graph, same_value
 from onnx_gs.ir.show import node_label
 from onnx_gs.ir.tensor import Constant, Tensor
@@ -28,7 +29,8 @@ def difference(a: Graph, b: Graph) -> str | None:
         >>> difference(double("one"), double("two")) is None
         True
     """
-    return _Pairing().graphs(a, b, "", public=True)
+    with explained(a):
+        return _Pairing().graphs(a, b, "", public=True)
 
 
 def isomorphic(a: Graph, b: Graph) -> bool:

@@ -6,7 +6,7 @@ from itertools import chain, compress, pairwise
 from operator import eq
 from typing import TYPE_CHECKING
 
-from onnx_gs.ir import scopes, walk
+from onnx_gs.ir import order, scopes, walk
 from onnx_gs.ir.edges import Edges, clear_all
 
 if TYPE_CHECKING:
@@ -68,12 +68,16 @@ def drop_dead(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges | No
 
     Returns:
         The nodes that went, in the graph's order.
+
+    Raises:
+        GraphError: an output depends on a cycle of nodes; nothing was changed then.
     """
     edges = Edges(graph) if edges is None else edges
     flags = _live_flags(graph, captured, edges)
     if flags is None:
         live = _search(graph, captured)
         kept = set(map(id, live))
+        order.require_acyclic(graph, needed=kept)
         dead = [node for node in graph.nodes if id(node) not in kept]
         detach(dead)
     else:

@@ -196,13 +196,9 @@ class Node:
         """
         new = self._twin()
         if new._attrs:
-            from onnx_gs.ir.copying import copy_graph  # a body on its own would also get functions of its own
+            from onnx_gs.ir.copying import copy_bodies
 
-            for name, value in new._attrs.items():
-                if is_graph(value):
-                    new._attrs[name] = copy_graph(value, tensor_map)
-                elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
-                    new._attrs[name] = [copy_graph(v, tensor_map) if is_graph(v) else v for v in value]
+            copy_bodies(new, tensor_map)
         if inputs is not None:
             new._inputs.extend(inputs)
         if outputs is not None:
@@ -262,28 +258,38 @@ class Node:
         """Compare operator, name, domain, attributes, and the names of inputs and outputs."""
         if self is other:
             return True
-        if not isinstance(other, Node):
-            return False
-        if (self.op, self.name, self.domain) != (other.op, other.name, other.domain):
-            return False
+        pending: list[tuple[Any, Any]] = []
+        return isinstance(other, Node) and self._matches(other, pending) and all_match(pending)
+
+    def _matches(self, other: Node, pending: list[tuple[Any, Any]]) -> bool:
+        """Compare all but bodies, whose pairs are added to ``pending``."""
         return (
-            [t._name for t in self.inputs] == [t._name for t in other.inputs]
+            (self.op, self.name, self.domain) == (other.op, other.name, other.domain)
+            and [t._name for t in self.inputs] == [t._name for t in other.inputs]
             and [t._name for t in self.outputs] == [t._name for t in other.outputs]
-            and same_value(self.attrs, other.attrs)
+            and same_value(self.attrs, other.attrs, pending)
         )
 
     def __str__(self) -> str:
         """Show name, operator, inputs, outputs, attributes and domain."""
+        return joined(self)
+
+    def _pieces(self) -> Iterator[Any]:
+        """Give the text in pieces; a graph stands for its own."""
         lines = [f"{self.name} ({self.op})"]
         for title, tensors in (("Inputs", self.inputs), ("Outputs", self.outputs)):
             lines.append(f"\t{title}: [")
             lines.extend(f"\t\t{t}" for t in tensors)
             lines.append("\t]")
+        yield "\n".join(lines)
         if self.attrs:
-            lines.append(f"Attributes: {dict(self.attrs)}")
+            yield "\nAttributes: {"
+            for index, (name, value) in enumerate(self.attrs.items()):
+                yield f"{', ' if index else ''}{name!r}: "
+                yield from _value_pieces(value)
+            yield "}"
         if self.domain is not None:
-            lines.append(f"Domain: {self.domain}")
-        return "\n".join(lines)
+            yield f"\nDomain: {self.domain}"
 
     __repr__ = __str__
 
@@ -323,14 +329,68 @@ def _graphs(attrs: Mapping[str, Any]) -> Iterator[tuple[str, Graph]]:
                     yield f"{name}[{k}]", item
 
 
-def same_value(a: Any, b: Any) -> bool:
-    """Compare two attribute values: arrays by content, tensors by name and, where both are constants, content."""
+def _value_pieces(value: Any) -> Iterator[Any]:
+    if is_graph(value):
+        yield value
+    elif type(value) is list and any(is_graph(item) for item in value):
+        yield "["
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield item if is_graph(item) else repr(item)
+        yield "]"
+    else:
+        yield repr(value)
+
+
+def joined(shown: Any) -> str:
+    """Give the text of a node or graph from its pieces, however deep bodies are nested."""
+    text: list[str] = []
+    stack: list[tuple[int, Iterator[Any]]] = [(id(shown), shown._pieces())]
+    above = {id(shown)}
+    while stack:
+        piece = next(stack[-1][1], None)
+        if piece is None:
+            above.discard(stack.pop()[0])
+        elif isinstance(piece, str):
+            text.append(piece)
+        elif id(piece) in above:
+            text.append("...")  # a body that holds itself
+        else:
+            above.add(id(piece))
+            stack.append((id(piece), piece._pieces()))
+    return "".join(text)
+
+
+def all_match(pending: list[tuple[Any, Any]]) -> bool:
+    """Compare pairs of graphs, and those of the bodies inside them, however deep they are nested."""
+    seen: dict[tuple[int, int], tuple[Any, Any]] = {}
+    while pending:
+        a, b = pending.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        seen[id(a), id(b)] = (a, b)
+        if not a._matches(b, pending):
+            return False
+    return True
+
+
+def same_value(a: Any, b: Any, pending: list[tuple[Any, Any]] | None = None) -> bool:
+    """Compare two attribute values: arrays by content, tensors by name and, where both are constants, content.
+
+    Args:
+        a: one.
+        b: the other.
+        pending: where pairs of graphs go that the caller compares, for depth's sake; None to compare them here.
+    """
     if a is b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same_value(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(same_value(a[k], b[k], pending) for k in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(same_value, a, b))
+        return len(a) == len(b) and all(same_value(x, y, pending) for x, y in zip(a, b))
+    if pending is not None and is_graph(a) and is_graph(b):
+        pending.append((a, b))
+        return True
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b))
     if isinstance(a, float) and isinstance(b, float) and a != a and b != b:  # noqa: PLR0124 - NaN equals NaN here

@@ -35,48 +35,95 @@ def sort_nodes(graph: Graph, captured: dict[int, list[Tensor]] | None = None, ed
     """
     captured = scopes.all_captures(graph) if captured is None else captured
     edges = Edges(graph) if edges is None else edges
-    nodes = edges.nodes
-    # What the bodies of a node capture is read by the node.
-    taken = {i: edges.places(captured[id(node)]) for i, node in enumerate(nodes) if id(node) in captured} if captured else {}
-    if edges.in_order() and all(place < edges.first_made[i] for i, places in taken.items() for place in places):
-        return edges
-    makers = edges.makers()
-    waiting = [0] * len(nodes)
-    readers: list[list[int]] = [[] for _ in nodes]
-    for index, (start, end) in enumerate(pairwise(edges.first_read)):
-        for place in chain(edges.read_at[start:end], taken.get(index, ())):
-            if place >= 0:
-                waiting[index] += 1
-                readers[makers[place]].append(index)
-    ready = [index for index, missing in enumerate(waiting) if missing == 0]
-    heapify(ready)
-    order: list[Node] = []
-    while ready:
-        index = heappop(ready)
-        order.append(nodes[index])
-        for reader in readers[index]:
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                heappush(ready, reader)
-    if len(order) != len(nodes):
-        raise _cycle(graph, waiting, readers)
-    graph.nodes = order
+    found = _Sorted.of(edges, captured)
+    if found is not None:
+        if len(found.order) != len(edges.nodes):
+            raise found.cycle(graph)
+        graph.nodes = found.order
     return edges
 
 
-def _cycle(graph: Graph, waiting: list[int], readers: list[list[int]]) -> GraphError:
-    stuck = {index for index, count in enumerate(waiting) if count}
-    before = {reader: index for index in sorted(stuck) for reader in readers[index] if reader in stuck}
-    at = min(stuck)
-    seen: dict[int, int] = {}
-    trail: list[int] = []
-    while at not in seen:
-        seen[at] = len(trail)
-        trail.append(at)
-        at = before[at]
-    loop = trail[seen[at] :][::-1]
-    shown = " -> ".join(node_label(graph, graph.nodes[i], i) for i in [*loop[:8], loop[0]])
-    return GraphError(f"the nodes form a cycle: {shown}", where=f"graph '{graph.name}'", fix="break one of these edges; a graph has no cycles")
+class _Sorted:
+    """The nodes of a graph in order, and what stands in the way of those that have no place in it.
+
+    Attributes:
+        nodes: the nodes as they were.
+        order: the nodes in order, without those on cycles and those that depend on them.
+        waiting: for each node how many of its inputs are made by nodes without a place.
+        readers: for each node the positions of those that read what it makes.
+    """
+
+    def __init__(self, edges: Edges, taken: dict[int, list[int]]) -> None:
+        nodes = self.nodes = edges.nodes
+        makers = edges.makers()
+        waiting = self.waiting = [0] * len(nodes)
+        readers: list[list[int]] = [[] for _ in nodes]
+        self.readers = readers
+        for index, (start, end) in enumerate(pairwise(edges.first_read)):
+            for place in chain(edges.read_at[start:end], taken.get(index, ())):
+                if place >= 0:
+                    waiting[index] += 1
+                    readers[makers[place]].append(index)
+        ready = [index for index, missing in enumerate(waiting) if missing == 0]
+        heapify(ready)
+        order: list[Node] = []
+        while ready:
+            index = heappop(ready)
+            order.append(nodes[index])
+            for reader in readers[index]:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    heappush(ready, reader)
+        self.order = order
+
+    @classmethod
+    def of(cls, edges: Edges, captured: dict[int, list[Tensor]]) -> _Sorted | None:
+        """Sort nodes; None where they are in order."""
+        # What the bodies of a node capture is read by the node.
+        taken = {i: edges.places(captured[id(node)]) for i, node in enumerate(edges.nodes) if id(node) in captured} if captured else {}
+        if edges.in_order() and all(place < edges.first_made[i] for i, places in taken.items() for place in places):
+            return None
+        return cls(edges, taken)
+
+    def stuck(self) -> set[int]:
+        """Give the positions of the nodes that have no place in the order."""
+        return {index for index, count in enumerate(self.waiting) if count}
+
+    def cycle(self, graph: Graph, start: int | None = None) -> GraphError:
+        """Name a cycle: the first, or the one that a node depends on."""
+        stuck = self.stuck()
+        before = {reader: index for index in sorted(stuck) for reader in self.readers[index] if reader in stuck}
+        at = min(stuck) if start is None else start
+        seen: dict[int, int] = {}
+        trail: list[int] = []
+        while at not in seen:
+            seen[at] = len(trail)
+            trail.append(at)
+            at = before[at]
+        loop = trail[seen[at] :][::-1]
+        shown = " -> ".join(node_label(graph, self.nodes[i], i) for i in [*loop[:8], loop[0]])
+        return GraphError(f"the nodes form a cycle: {shown}", where=f"graph '{graph.name}'", fix="break one of these edges; a graph has no cycles")
+
+
+def require_acyclic(root: Graph, *, needed: set[int] | None = None) -> None:
+    """Raise where nodes form a cycle, in a graph, its bodies and the functions; nothing is changed.
+
+    Args:
+        root: the model's graph.
+        needed: ids of nodes of ``root`` itself: only cycles that these depend on count, and bodies and functions are not looked into.
+
+    Raises:
+        GraphError: naming the nodes of a cycle.
+    """
+    for start in (root, *root.functions) if needed is None else (root,):
+        captured = scopes.all_captures(start)
+        for graph in walk.graphs(start) if needed is None else (root,):
+            found = _Sorted.of(Edges(graph), captured)
+            if found is None or len(found.order) == len(found.nodes):
+                continue
+            at = next((i for i in sorted(found.stuck()) if needed is None or id(found.nodes[i]) in needed), None)
+            if at is not None:
+                raise found.cycle(graph, at)
 
 
 def check_producers(graph: Graph, edges: Edges, made: set[int]) -> None:

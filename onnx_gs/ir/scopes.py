@@ -21,6 +21,11 @@ def locals_of(graph: Graph) -> set[int]:
     return found
 
 
+def defined_in(root: Graph) -> set[int]:
+    """Give the ids of the tensors that a graph and the bodies in it define."""
+    return {key for graph in walk.graphs(root) for key in locals_of(graph)}
+
+
 def captures(body: Graph, *, constants: bool = True) -> list[Tensor]:
     """List the outer tensors that a body uses, in order of first use, at any depth, those that it returns directly included.
 
@@ -34,10 +39,8 @@ def captures(body: Graph, *, constants: bool = True) -> list[Tensor]:
         >>> [t.name for t in captures(Graph([Node("Neg", inputs=[outer], outputs=[y])], outputs=[y]))]
         ['outer']
     """
-    defined: set[int] = set()
+    defined = defined_in(body)
     used: dict[int, Tensor] = {}
-    for graph in walk.graphs(body):
-        defined |= locals_of(graph)
     for graph in walk.graphs(body):
         for node in graph.nodes:
             for t in node._inputs:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_gs.errors import GraphError
 from onnx_gs.ir import walk
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.show import Places
 from onnx_gs.ir.tensor import Constant
 
@@ -25,7 +26,8 @@ def problems(root: Graph) -> list[str]:
         >>> problems(Graph([Node("Neg", inputs=[x], outputs=[y])], outputs=[y]))
         ["graph 'onnx_graphsurgeon_graph' > node #0 (Neg): input 'x' is defined nowhere"]
     """
-    return list(_problems(root))
+    with explained(root):
+        return list(_problems(root))
 
 
 def require_sound(root: Graph) -> None:
@@ -34,8 +36,10 @@ def require_sound(root: Graph) -> None:
     Raises:
         GraphError: naming it and where it is.
     """
-    for problem in _problems(root):
-        where, _, what = problem.partition(": ")
+    with explained(root):
+        first = next(_problems(root), None)
+    if first is not None:
+        where, _, what = first.partition(": ")
         raise GraphError(what, where=where)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx_gs.errors import GraphError
 from onnx_gs.ir.node import ONNX_DOMAINS
 
 if TYPE_CHECKING:
@@ -76,6 +77,33 @@ def tensors(graph: Graph) -> Iterator[Tensor]:
         yield from fresh(node._inputs)
         yield from fresh(node._outputs)
     yield from fresh(graph.outputs)
+
+
+def depth(graph: Graph) -> int:
+    """Count how deep bodies are nested in a graph: 0 where no node has one.
+
+    Raises:
+        GraphError: a body holds itself.
+    """
+    deepest = 0
+    done: dict[int, int] = {}  # id of a graph -> how deep bodies are nested in it
+    above: set[int] = set()
+    pending: list[tuple[Graph, list[Graph] | None]] = [(graph, None)]
+    while pending:
+        current, inner = pending.pop()
+        if inner is not None:
+            above.discard(id(current))
+            done[id(current)] = deepest = max((done[id(body)] + 1 for body in inner), default=0)
+            continue
+        if id(current) in done:
+            continue
+        if id(current) in above:
+            raise GraphError("a body holds itself", where=f"graph '{current.name}'", fix="give the inner node a copy of the body")
+        above.add(id(current))
+        found = [body for node in current.nodes if node._attrs for _, body in node.bodies()]
+        pending.append((current, found))
+        pending.extend((body, None) for body in found)
+    return deepest
 
 
 def parents(root: Graph, *, functions: bool = False) -> dict[int, tuple[Graph, Node, str] | None]:

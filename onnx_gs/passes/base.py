@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from onnx_gs.ir.faults import explained
 from onnx_gs.ir.show import Places
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Pass:
     def __call__(self, graph: Graph) -> Report:
         """Run on a graph and give the report."""
         report = Report(graph)
-        self.apply(graph, report)
+        with explained(graph):
+            self.apply(graph, report)
         return report
 
     def apply(self, graph: Graph, report: Report) -> None:
