@@ -60,14 +60,14 @@ def test_sizes_wrap_around_in_narrow_types(kind, number, text):
 MISTAKEN = [  # ONNX's own inference is wrong about these
     (
         23,
-        "g (float[2, a, b] k, float[2, a, b] v) => (float[] y, int64[] s) <float[2, 1, 4] q = {1, 2, 3, 4, 5, 6, 7, 8}>"
-        "{ y = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) s = Shape (y) }",
+        ("g (float[2, a, b] k, float[2, a, b] v) => (float[] y, int64[] s) <float[2, 1, 4] q = {1, 2, 3, 4, 5, 6, 7, 8}>"
+        "{ y = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) s = Shape (y) }"),
         {"k": np.ones((2, 3, 4), np.float32), "v": np.ones((2, 3, 4), np.float32)},
     ),
     (
         17,
-        "g (float[1, n, 1] x) => (float[] y, int64[] s) <int64 step = {4}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}>"
-        "{ y = STFT (x, step, w) s = Shape (y) }",
+        ("g (float[1, n, 1] x) => (float[] y, int64[] s) <int64 step = {4}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}>"
+        "{ y = STFT (x, step, w) s = Shape (y) }"),
         {"x": np.ones((1, 40, 1), np.float32)},
     ),
 ]  # fmt: skip
@@ -103,3 +103,8 @@ def test_weights_are_not_fused_beyond_the_range_of_their_type():
               { t = Conv (x, w) y = BatchNormalization (t, s, z, z, v) }"""
     report = assert_equal_outputs(Simplify(fuse=True), text, {"x": np.full((2, 1, 4), 1e-30, np.float32)}, tolerance=1e-2)
     assert not report.rewritten
+
+
+def test_an_exponent_stays_expanded():
+    text = "g (float[n] x) => (float[] y) <float three = {3}> { s = Shape (x) e = Expand (three, s) y = Pow (x, e) }"
+    assert_equal_outputs(Simplify(), text, {"x": np.linspace(0.1, 2, 1000, dtype=np.float32)})
