@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     """Prepare the model."""
     from onnx_gs.trt.capability import note_on, target_of
-    from onnx_gs.trt.recipe import Prepare, readiness_of
+    from onnx_gs.trt.recipe import Prepare, readiness_of, reorders
 
     target = target_of(options.target)  # before the model is read: a wrong name is said at once
 
@@ -49,8 +49,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         values.update(shared.frozen_values(options, graph))
         Prepare(str(target), simplification(options), lowering(options, graph, dims, values)).apply(graph, report)
 
-    tolerant = getattr(options, "fuse", False) or getattr(options, "reorder", False)
-    _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=tolerant)
+    asked = getattr(options, "fuse", False) or getattr(options, "reorder", False)
+    _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=lambda report: asked or reorders(report))
     found = readiness_of(report)
     session.put(target=str(found.target), blockers=[blocker.as_dict() for blocker in found.blockers])
     rows = [(blocker.title, blocker.path, blocker.reason, blocker.remedy) for blocker in found.blockers]

@@ -38,7 +38,7 @@ def rewrite(
     what: Rewrite,
     stated: Stated | None = None,
     *,
-    tolerant: bool = False,
+    tolerant: bool | Callable[[Report], bool] = False,
     wanted: Callable[[Report], bool] | None = None,
 ) -> tuple[Graph, Report]:
     """Rewrite the model that the options name, and write the result where they say.
@@ -48,7 +48,7 @@ def rewrite(
         session: where to tell it.
         what: the rewrite, such as ``apply`` of a pass.
         stated: what the user states about the inputs, and the rewrite makes the model rely on.
-        tolerant: whether it reorders float arithmetic on purpose.
+        tolerant: whether it reorders float arithmetic on purpose; may be asked when it is done.
         wanted: asked when the rewrite is done; where it says no, nothing is written.
 
     Returns:
@@ -79,7 +79,8 @@ def rewrite(
     verified: list[tuple[str, str]] = []
     if original is not None:
         stated = stated or Stated()
-        verified = verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=tolerant)
+        close = tolerant(report) if callable(tolerant) else tolerant
+        verified = verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=close)
     models.write(graph, options, session)
     after = summary(graph)
     session.put(result={"output": options.output, "before": before, "after": after})
@@ -91,6 +92,7 @@ def rewrite(
         f"{size(before['weight_bytes'])} → {size(after['weight_bytes'])} of weights",
         style="bold",
     )
+    session.say("  (counting nodes in bodies and functions, but not Constant nodes)")
     return graph, report
 
 

@@ -96,7 +96,7 @@ class Conditional:
         onnx: the path of the ONNX node it came from.
         condition: the deciding tensor.
         inputs: what enters, as (inner name, outer name).
-        lazy_true: layers that run only when the condition is true: they depend on a conditional input.
+        lazy_true: layers that run only when the condition is true: they depend on a conditional input, or are in a loop or conditional that does.
         lazy_false: likewise when it is false.
         eager: layers that serve nothing but this conditional and still run always, as they depend on none of its inputs.
         inside: the loops and conditionals directly inside.
@@ -300,15 +300,11 @@ class Flow:
         for k, sources in enumerate(self.feeds_from):
             for source in sources:
                 self.feeds[source].append(k)
-        # without the way from a trip to the next: what a branch of this trip is made of
-        self.this_trip_from = [
-            [producer[t.name] for t in taken[:1] if t is not None and t.name in producer] if kind == "RECURRENCE" else sources
-            for taken, sources, kind in zip(self.inputs, self.feeds_from, self.types)
-        ]
-        self.this_trip_to: list[list[int]] = [[] for _ in self.layers]
-        for k, sources in enumerate(self.this_trip_from):
-            for source in sources:
-                self.this_trip_to[source].append(k)
+        self.first_from = {
+            k: [producer[t.name] for t in self.inputs[k][:1] if t is not None and t.name in producer]
+            for k, kind in enumerate(self.types)
+            if kind == "RECURRENCE"
+        }
         # the wrappers are kept, as the bindings give one object for one loop only while that object lives
         self.owners: list[Any] = [
             layer.loop if kind in LOOP_TYPES else layer.conditional if kind in CONDITIONAL_TYPES else None
@@ -318,6 +314,7 @@ class Flow:
         for k, owner in enumerate(self.owners):
             if owner is not None:
                 self.boundary.setdefault(id(owner), []).append(k)
+        self._trips: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
 
     def of(self, owner: int, kind: str) -> list[int]:
         """Give the boundary layers of one kind of one construct."""
@@ -338,15 +335,35 @@ class Flow:
         """Give the lazy layers of one branch (0 for true) of a conditional."""
         entries = self.of(owner, "CONDITIONAL_INPUT")
         outputs = set(self.of(owner, "CONDITIONAL_OUTPUT"))
-        after_entry = self._forward(entries, outputs) - set(entries)
-        return after_entry & self._backward(self._sources(outputs, which), set(entries))
+        sources, users = self._this_trip(owner)
+        after_entry = _reach(entries, users, outputs) - set(entries)
+        return after_entry & _reach(self._sources(outputs, which), sources, set(entries))
+
+    def _this_trip(self, owner: int) -> tuple[list[list[int]], list[list[int]]]:
+        """Give who feeds whom, and the other way round, without the ways from a trip to the next of the loops around a conditional.
+
+        A branch is made of what happens in this trip; a loop inside a branch is part of it with all its trips.
+        """
+        found = self._trips.get(owner)
+        if found is None:
+            own = set(self.boundary[owner])
+            around = {
+                k for loop in self.boundary if self.is_loop(loop) and not own.isdisjoint(self.members(loop)) for k in self.of(loop, "RECURRENCE")
+            }
+            sources = [self.first_from[k] if k in around else known for k, known in enumerate(self.feeds_from)]
+            users: list[list[int]] = [[] for _ in self.layers]
+            for k, known in enumerate(sources):
+                for source in known:
+                    users[source].append(k)
+            found = self._trips[owner] = sources, users
+        return found
 
     def eager(self, owner: int) -> set[int]:
         """Give the layers that serve nothing but this conditional and run always."""
         outputs = set(self.of(owner, "CONDITIONAL_OUTPUT"))
         entries = set(self.of(owner, "CONDITIONAL_INPUT"))
         lazy = self.members(owner)
-        reached = self._backward(self._sources(outputs, 0) | self._sources(outputs, 1), set())
+        reached = _reach(self._sources(outputs, 0) | self._sources(outputs, 1), self._this_trip(owner)[0], set())
         region = {k for k in reached if k not in lazy and k not in entries}
         inside = region | lazy | entries | outputs
         serving: set[int] = set()
@@ -362,12 +379,6 @@ class Flow:
     def _sources(self, outputs: Iterable[int], which: int) -> set[int]:
         names = {self.inputs[k][which].name for k in outputs if self.inputs[k][which] is not None}
         return {source for k in outputs for source in self.feeds_from[k] if any(t is not None and t.name in names for t in self.outputs[source])}
-
-    def _forward(self, start: Iterable[int], stop: set[int]) -> set[int]:
-        return _reach(start, self.this_trip_to, stop)
-
-    def _backward(self, start: Iterable[int], stop: set[int]) -> set[int]:
-        return _reach(start, self.this_trip_from, stop)
 
     def nesting(self) -> dict[int, int | None]:
         """Give the construct that directly holds each construct."""
@@ -389,11 +400,20 @@ class Flow:
         for owner in sorted(self.boundary, key=lambda o: self.boundary[o][0]):
             children.setdefault(parents[owner], []).append(owner)
 
-        def make(owner: int) -> Loop | Conditional:
-            inside = tuple(make(child) for child in children.get(owner, ()))
-            return self._loop(owner, paths, inside) if self.is_loop(owner) else self._conditional(owner, paths, inside)
+        def make(owner: int) -> tuple[Loop | Conditional, set[int]]:
+            made = [(child, *make(child)) for child in children.get(owner, ())]
+            inside = tuple(construct for _, construct, _ in made)
+            parts = [(set(self.boundary[child]), within) for child, _, within in made]
+            if self.is_loop(owner):
+                layers = self.members(owner).union(*(within for _, within in parts))
+                return self._loop(owner, paths, inside, layers), layers
+            lazy = []
+            for which in (0, 1):
+                direct = self.branch(owner, which)
+                lazy.append(direct.union(*(within for border, within in parts if not border.isdisjoint(direct))))
+            return self._conditional(owner, paths, inside, lazy), lazy[0] | lazy[1]
 
-        return tuple(make(owner) for owner in children.get(None, ()))
+        return tuple(make(owner)[0] for owner in children.get(None, ()))
 
     def _names(self, members: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.layers[k].name for k in sorted(members) if self.owners[k] is None)
@@ -405,7 +425,7 @@ class Flow:
     def _out(self, k: int) -> str:
         return self.outputs[k][0].name if self.outputs[k] else ""
 
-    def _loop(self, owner: int, paths: dict[str, str], inside: tuple[Loop | Conditional, ...]) -> Loop:
+    def _loop(self, owner: int, paths: dict[str, str], inside: tuple[Loop | Conditional, ...], layers: set[int]) -> Loop:
         name = self.owners[self.boundary[owner][0]].name
         outputs = []
         for k in self.of(owner, "LOOP_OUTPUT"):
@@ -419,11 +439,11 @@ class Flow:
             tuple(Recurrence(self._out(k), self._in(k), self._in(k, 1)) for k in self.of(owner, "RECURRENCE")),
             tuple(Iteration(self._out(k), self._in(k), int(self.layers[k].axis), bool(self.layers[k].reverse)) for k in self.of(owner, "ITERATOR")),
             tuple(outputs),
-            self._names(self.members(owner)),
+            self._names(layers),
             inside,
         )
 
-    def _conditional(self, owner: int, paths: dict[str, str], inside: tuple[Loop | Conditional, ...]) -> Conditional:
+    def _conditional(self, owner: int, paths: dict[str, str], inside: tuple[Loop | Conditional, ...], lazy: list[set[int]]) -> Conditional:
         name = self.owners[self.boundary[owner][0]].name
         conditions = self.of(owner, "CONDITION")
         return Conditional(
@@ -432,9 +452,9 @@ class Flow:
             self._in(conditions[0]) if conditions else "nothing",
             tuple((self._out(k), self._in(k)) for k in self.of(owner, "CONDITIONAL_INPUT")),
             tuple(ConditionalOutput(self._out(k), self._in(k), self._in(k, 1)) for k in self.of(owner, "CONDITIONAL_OUTPUT")),
-            self._names(self.branch(owner, 0)),
-            self._names(self.branch(owner, 1)),
-            self._names(self.eager(owner)),
+            self._names(lazy[0]),
+            self._names(lazy[1]),
+            self._names(self.eager(owner) - lazy[0] - lazy[1]),
             inside,
         )
 

@@ -40,6 +40,23 @@ def test_constructs_stand_next_to_their_onnx_nodes():
     assert json.loads(json.dumps(found.as_dict()))["constructs"][0]["inside"][0]["kind"] == "conditional"
 
 
+def test_a_loop_in_a_branch_is_part_of_it_and_of_the_loop_around():
+    pytest.importorskip("tensorrt_rtx")
+    text = """g (float[2] x, int64 m, bool p) => (float[2] y) <bool c = {1}> { y = Loop <body = b (int64 i, bool ci, float[2] s) => (bool co, float[2] so) {
+        co = Identity (ci)
+        so = If (p) <then_branch = t () => (float[2] a) {
+            a = Loop <body = bb (int64 ii, bool cci, float[2] ss) => (bool cco, float[2] sso) { cco = Identity (cci) sso = Mul (ss, x) }> (m, c, s)
+        }, else_branch = e () => (float[2] d) { d = Neg (s) }> }> (m, c, x) }"""
+    found = describe(parse(text))
+    outer, inner = found.loops
+    (conditional,) = found.conditionals
+    assert "node_of_sso" in inner.layers
+    assert conditional.lazy_true == inner.layers
+    assert conditional.lazy_false == ("node_of_d",)
+    assert conditional.eager == ()
+    assert set(outer.layers) >= {*inner.layers, "node_of_d"}
+
+
 def test_what_is_refused():
     pytest.importorskip("tensorrt_rtx")
     with pytest.raises(TensorRTError) as raised:

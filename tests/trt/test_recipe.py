@@ -36,6 +36,18 @@ def test_what_blocks_is_removed(name):
     assert build(graph).size > 0
 
 
+def test_what_is_spelled_out_is_verified_closely_and_all_else_exactly(monkeypatch):
+    from onnx_gs.evaluate import verify
+
+    bounds = []
+    require_same = verify.require_same
+    monkeypatch.setattr(verify, "require_same", lambda *graphs, **options: bounds.append(options) or require_same(*graphs, **options))
+    assert readiness_of(prepare(parse("g (float[3,3] x) => (float y) { y = Det (x) }"), RTX, verify=True)).ready
+    assert readiness_of(prepare(parse("g (float[4] x) => (int64[1] y) { y = ArgMax <axis = 0> (x) }"), RTX, verify=True)).ready
+    prepare(parse("g (float[3] x) => (float[3] y) { y = Neg (x) }"), RTX, verify=True, fuse=True)
+    assert bounds == [{"absolute": 1e-5, "relative": 1e-3}, {}, {"absolute": 1e-5, "relative": 1e-3}]
+
+
 def test_what_is_left_is_told_with_its_row():
     report = prepare(parse("g (float[6] x) => (float[n] y) { y = Unique (x) }"), RTX)
     assert [b.id for b in readiness_of(report).blockers] == ["unsupported-op"]
