@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -46,14 +47,14 @@ class AbsorbBias(NodePass):
             if bias is None or not work.can_replace(node._outputs[0], x):
                 continue
             work.report.rewrote(owner, node, f"becomes the bias of '{conv.name or conv.op}'")
-            conv.inputs = [*list(conv._inputs)[:2], work.constant(f"{added.name}_bias", bias)]
+            conv._inputs[2:] = [work.constant(f"{added.name}_bias", bias)]
             work.edit.bypass(owner, node, x)
             return
 
 
 def _per_channel(added: Constant, channels: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None:
     shape = added.shape
-    if len(shape) > rank or int(np.prod(shape, dtype=np.int64)) not in {1, channels}:
+    if len(shape) > rank or math.prod(shape) not in {1, channels}:
         return None
     padded = (1,) * (rank - len(shape)) + shape
     if padded[0] != 1 or padded[1] not in {1, channels} or any(d != 1 for d in padded[2:]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from onnx_gs.ir import walk
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import schema
 from onnx_gs.passes.base import Pass, Report
+from onnx_gs.passes.rewriting import works
 
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph
@@ -28,8 +28,9 @@ class DropUnusedOutputs(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         """Look at every node with several outputs, bodies and functions included."""
-        returned = {id(t) for g in walk.graphs(graph, functions=True) for t in g.outputs}
-        for owner in walk.graphs(graph, functions=True):
+        owners = [owner for work in works(graph, report) for owner in work.graphs()]
+        returned = {id(t) for owner in owners for t in owner.outputs}
+        for owner in owners:
             for node in owner.nodes:
                 outputs = node._outputs
                 if len(outputs) < 2 and (not outputs or outputs[0]._outputs):

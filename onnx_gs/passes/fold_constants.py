@@ -198,7 +198,7 @@ class _Folder:
         while graphs:
             graph, holder = graphs.pop()
             _Sweep(self, graph, holder).run()
-            if self.options.recurse_subgraphs:
+            if has_bodies and self.options.recurse_subgraphs:
                 graphs.extend((body, node) for node in reversed(graph.nodes) if node._attrs for _, body in reversed(node.bodies()))
 
     def captures(self, node: Node) -> list[Tensor]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.errors import GraphValueError
-from onnx_gs.ir import walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.tensor import Constant
@@ -42,6 +41,8 @@ from onnx_gs.passes.sink_into_ifs import SinkIntoIfs
 from onnx_gs.passes.slices_to_split import SlicesToSplit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from onnx_gs.ir import Graph
 
 _MOST_ROUNDS = 12
@@ -140,7 +141,7 @@ class Simplify(Pass):
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
         CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
         CheckDeclaredShapes().apply(graph, report)
-        weight = _weight(graph) if self.max_growth is not None else 0
+        weight = _weight(graph, report) if self.max_growth is not None else 0
         branching = [bool(work.nodes(("If",))) for work in works(graph, report)]
         if self._fold(graph, report, weight, ran):
             for work, had_branches in zip(works(graph, report), branching):
@@ -148,7 +149,7 @@ class Simplify(Pass):
                     work.forget_facts()  # what was known of both branches may be less than what is of the one that is left
                 else:
                     work.learn()
-        left = _ready(graph)
+        left = _ready(graph, report)
         state = 0  # of the model; grows with every change
         idle: dict[str, int] = {}  # by pass: the state in which it found nothing to do
         for _ in range(_MOST_ROUNDS):
@@ -171,11 +172,11 @@ class Simplify(Pass):
             if state == before:
                 break
             self._sweep(graph, report, ran)
-            if not _ready(graph) <= left:
+            if not _ready(graph, report) <= left:
                 if self._fold(graph, report, weight, ran):
                     for work in works(graph, report):
                         work.forget_facts()
-                left = _ready(graph)
+                left = _ready(graph, report)
             state += 1
         if self._wants(DropUnusedOutputs.name):
             self._foreign(DropUnusedOutputs(), graph, report, ran)
@@ -188,7 +189,7 @@ class Simplify(Pass):
             return False
         left = None
         if self.max_growth is not None:
-            left = self.max_growth if not ran else max(0, weight + self.max_growth - _weight(graph))
+            left = self.max_growth if not ran else max(0, weight + self.max_growth - _weight(graph, report))
         count = report.changed
         self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report, ran)
         changed = report.changed > count
@@ -226,10 +227,14 @@ class Simplify(Pass):
                 work.forget_nodes()
 
 
-def _weight(graph: Graph) -> int:
+def _graphs(graph: Graph, report: Report) -> Iterator[Graph]:
+    return (owner for work in works(graph, report) for owner in work.graphs())
+
+
+def _weight(graph: Graph, report: Report) -> int:
     """Add up the bytes of all weights in use; none is read."""
     seen: dict[int, int] = {}
-    for owner in walk.graphs(graph, functions=True):
+    for owner in _graphs(graph, report):
         for node in owner.nodes:
             for t in node._inputs:
                 if isinstance(t, Constant) and id(t) not in seen:
@@ -237,10 +242,10 @@ def _weight(graph: Graph) -> int:
     return sum(seen.values())
 
 
-def _ready(graph: Graph) -> set[int]:
+def _ready(graph: Graph, report: Report) -> set[int]:
     """Give the ids of the nodes that read constants only: what folding left, or what is there to fold since."""
     found: set[int] = set()
-    for owner in walk.graphs(graph, functions=True):
+    for owner in _graphs(graph, report):
         for node in owner.nodes:
             for t in node._inputs:
                 if not isinstance(t, Constant) and t._name:
