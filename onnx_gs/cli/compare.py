@@ -1,6 +1,6 @@
 """Run a model in ONNX Runtime and an engine, or another model, on the same inputs, and compare output by output.
 
-Status 0: the outputs agree within the tolerances; 1: they differ.
+Status 0: every output is equal, or close within the tolerances, and which of the two is said; 1: one differs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
+    from onnx_gs.trt.comparison import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,11 +58,22 @@ def run(options: argparse.Namespace, session: Session) -> int:
     session.put(result=found.as_dict())
     session.table(
         "Outputs",
-        ["name", "verdict", "how"],
-        [(name, "same" if d is None else "differs" if not found.covers(d) else "close", d or "") for name, d in found.outputs.items()],
+        ["verdict", "name", "how"],
+        [("equal" if d is None else "differs" if not found.covers(d) else "close", name, d or "") for name, d in found.outputs.items()],
     )
-    session.say("same" if found.same else f"output '{found.first}' differs", style="green" if found.same else "red")
+    session.say(_verdict(found), style="green" if found.same else "red")
     return 0 if found.same else 1
+
+
+def _verdict(found: Comparison) -> str:
+    """Say whether outputs are equal, close or different, and by which measure."""
+    allowed = f"absolute {found.absolute:g}, relative {found.relative:g}"
+    if found.first is not None:
+        return f"output '{found.first}' differs" + (f" by more than the tolerances ({allowed})" if found.absolute or found.relative else "")
+    apart = [d.absolute for d in found.outputs.values() if d is not None]
+    if not apart:
+        return "the same: every value is equal"
+    return f"the same within the tolerances ({allowed}): values are at most {max(apart):.3g} apart"
 
 
 def _layerwise(options: argparse.Namespace, session: Session) -> int:
@@ -87,8 +99,8 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
         Path(options.plot).write_text(found.plot(), encoding="utf-8")
     session.put(result=found.as_dict())
     if found.differing:
-        rows = [(r.name, r.other, r.producer, str(r.difference)) for r in found.differing]
-        session.table("Tensors that differ", ["name", "other", "made by", "how"], rows, limit=20)
+        rows = [(r.producer, r.name, r.other, str(r.difference)) for r in found.differing]
+        session.table("Tensors that differ", ["made by", "name", "other", "how"], rows, limit=20)
     session.say(str(found), style="red" if found.first else "green")
     if found.unmatched:
         session.say(f"  not compared, as the other model has no counterpart: {len(found.unmatched):,} tensors")

@@ -48,5 +48,5 @@ def run(options: argparse.Namespace, session: Session) -> int:
     session.quiet = False  # what this command prints is what it was asked for
     session.say(str(found))
     if options.layers and found.kind == "network":
-        session.table("Layers", ["name", "type", "ONNX nodes"], [(layer.name, layer.type, ", ".join(layer.onnx)) for layer in found.layers])
+        session.table("Layers", ["type", "name", "ONNX nodes"], [(layer.type, layer.name, ", ".join(layer.onnx)) for layer in found.layers])
     return 0

@@ -61,13 +61,21 @@ def run(options: argparse.Namespace, session: Session) -> int:
         session.put(recorded=[str(file) for file in save_test_data(Path(options.record), *recorded)])
     border = {"inputs": [t.name for t in part.inputs], "outputs": [t.name for t in part.outputs]}
     session.put(result={"output": options.output, "nodes": models.node_count(part), **border})
-    session.say(f"{options.model} → {options.output}: {counted(models.node_count(part), 'node')}", style="bold")
+    session.say(f"{options.model} → {options.output}: {_extent(part)}", style="bold")
     show_values("Inputs", part.inputs, session)
     show_values("Outputs", part.outputs, session)
     if recorded is not None:
         inputs, outputs = recorded
         session.say(f"recorded {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} in {options.record}")
     return 0
+
+
+def _extent(part: Graph) -> str:
+    """Spell how many nodes a part has, bodies included, as the other commands count them."""
+    from onnx_gs.ir import walk
+
+    constants = sum(1 for _ in walk.nodes(part, op="Constant", functions=True))
+    return counted(models.node_count(part), "node") + (f" besides {counted(constants, 'Constant node')}" if constants else "")
 
 
 def _other_ops(graph: Graph, op: str) -> str:

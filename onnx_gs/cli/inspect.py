@@ -76,6 +76,7 @@ def describe(graph: Graph, *, largest: int | None = WEIGHTS, nodes: bool = False
         "inputs": [_value(t) for t in graph.inputs],
         "outputs": [_value(t) for t in graph.outputs],
         "node_count": len(every),
+        "main_node_count": len(graph.nodes),
         "ops": [{"domain": domain, "op": op, "count": n} for (domain, op), n in sorted(ops.items(), key=lambda item: (-item[1], item[0]))],
         "bodies": _bodies(places, every),
         "functions": [{"domain": f.domain, "name": f.name, **_extent(f)} for f in graph.functions],
@@ -187,29 +188,33 @@ def show(result: dict[str, Any], session: Session, path: str, *, everything: boo
     for title in ("inputs", "outputs"):
         _show_facts(title.capitalize(), result[title], session)
     constants = sum(op["count"] for op in result["ops"] if (op["domain"], op["op"]) == ("ai.onnx", "Constant"))
+    inside = result["node_count"] - result["main_node_count"]
+    parts = [counted(result["node_count"], "node")]
+    parts += [f"{constants:,} of them Constant"] if constants else []
+    parts += [f"{inside:,} in bodies and functions"] if inside else []
     session.table(
-        f"Operators ({counted(result['node_count'], 'node')}" + (f", {constants:,} of them Constant)" if constants else ")"),
+        f"Operators ({', '.join(parts)})",
         [">nodes", "operator"],
         [(f"{op['count']:,}", op["op"] if op["domain"] == "ai.onnx" else f"{op['domain']}::{op['op']}") for op in result["ops"]],
         limit=limit,
     )
     if result["bodies"]:
         bodies = result["bodies"]
-        rows = [(body["path"], body["node_count"], body["inputs"], body["outputs"]) for body in bodies] if everything else _alike(bodies)
-        session.table(f"Bodies ({len(bodies):,})", ["where", ">nodes", ">inputs", ">outputs"], rows, limit=limit, more="--all lists each")
+        rows = [(body["node_count"], body["inputs"], body["outputs"], body["path"]) for body in bodies] if everything else _alike(bodies)
+        session.table(f"Bodies ({len(bodies):,})", [">nodes", ">inputs", ">outputs", "where"], rows, limit=limit, more="--all lists each")
     if result["functions"]:
-        rows = [(f"{f['domain']}::{f['name']}", f["node_count"], f["inputs"], f["outputs"]) for f in result["functions"]]
-        session.table("Functions", ["function", ">nodes", ">inputs", ">outputs"], rows, limit=limit)
+        rows = [(f["node_count"], f["inputs"], f["outputs"], f"{f['domain']}::{f['name']}") for f in result["functions"]]
+        session.table("Functions", [">nodes", ">inputs", ">outputs", "function"], rows, limit=limit)
     session.table(
         f"Weights ({result['weight_count']:,}, {size(result['weight_bytes'])})",
-        [">bytes", "name", "type", "shape", "stored as"],
-        [(size(w["bytes"]), w["name"], w["dtype"], _shape_text(w["shape"]), w["where"]) for w in result["weights"]],
+        [">bytes", "type", "shape", "stored as", "name"],
+        [(size(w["bytes"]), w["dtype"], _shape_text(w["shape"]), w["where"], w["name"]) for w in result["weights"]],
     )
     if result["weight_count"] > len(result["weights"]):
         session.say(f"  … and {result['weight_count'] - len(result['weights']):,} smaller ones (--weights lists all)")
     if "nodes" in result:
-        rows = [(node["path"], node["name"], node["op"], ", ".join(node["inputs"]), ", ".join(node["outputs"])) for node in result["nodes"]]
-        session.table("Nodes", ["graph", "name", "operator", "inputs", "outputs"], rows)
+        rows = [(node["op"], node["name"], ", ".join(node["inputs"]), ", ".join(node["outputs"]), node["path"]) for node in result["nodes"]]
+        session.table("Nodes", ["operator", "name", "inputs", "outputs", "graph"], rows)
 
 
 def _alike(bodies: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -219,7 +224,7 @@ def _alike(bodies: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         form = tuple(body[key] for key in ("depth", "op", "attribute", "node_count", "inputs", "outputs"))
         kinds.setdefault(form, []).append(body["label"])
     return [
-        ("  " * min(depth - 1, DEPTH) + labels[0] + (f" and {len(labels) - 1:,} more like it" if len(labels) > 1 else ""), *extent)
+        (*extent, "  " * min(depth - 1, DEPTH) + labels[0] + (f" and {len(labels) - 1:,} more like it" if len(labels) > 1 else ""))
         for (depth, _, _, *extent), labels in kinds.items()
     ]
 
@@ -230,7 +235,7 @@ def show_values(title: str, tensors: Sequence[Tensor], session: Session) -> None
 
 
 def _show_facts(title: str, facts: list[dict[str, Any]], session: Session) -> None:
-    session.table(title, ["name", "type", "shape"], [(fact["name"], _type_text(fact), _shape_text(fact["shape"])) for fact in facts])
+    session.table(title, ["type", "shape", "name"], [(_type_text(fact), _shape_text(fact["shape"]), fact["name"]) for fact in facts])
 
 
 def _type_text(fact: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import difflib
 import gc
 import importlib
 import sys
@@ -48,6 +49,9 @@ COMMANDS: dict[str, str] = {
     "convert": "store a model in another way: external data, opset, text",
     "view": "show a model, or two side by side, as one HTML page",
 }
+
+#: What a command is called in Python, or elsewhere, and here.
+ALSO_CALLED = {"isolate": "extract", "simplify": "fold", "sanitize": "fold", "fold-constants": "fold", "lower-control-flow": "lower", "show": "view"}
 
 DONE, OTHER, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -90,7 +94,9 @@ def _dispatch(arguments: list[str]) -> int:
         return DONE
     name = arguments[0]
     if name not in COMMANDS:
-        _outer_parser().error(f"there is no command '{name}'; there are: {', '.join(COMMANDS)}")
+        near = [ALSO_CALLED[name]] if name in ALSO_CALLED else difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"it is called '{near[0]}'" if name in ALSO_CALLED else f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(COMMANDS)}"
+        _outer_parser().error(f"there is no command '{name[:80]}'; {hint}")
     module = _module(name)
     options = parser_of(name).parse_args(arguments[1:])
     session = Session(name, options)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from onnx_gs.passes.base import Entry, Report
 
 ROWS = 20  # of a list that may be long
+PROSE = frozenset({"why", "how", "what", "remedy"})  # headings of sentences, which may be folded; names may not
+ROOM = 30  # columns that sentences need beside names
+MOST_RULE = 100  # how long the line below headings is at most, where there is no width
 ALIKE = 3  # of those that were declined for one reason
 
 
@@ -42,6 +46,7 @@ class Session:
         self._to_stderr = str(getattr(options, "output", None)) == "-"
         self._started = time.perf_counter()
         self._console: Console | None = None
+        self._gap = False
 
     @property
     def console(self) -> Console:
@@ -73,36 +78,32 @@ class Session:
     def say(self, text: str = "", *, style: str | None = None) -> None:
         """Print a line for people."""
         if not self.json and not self.quiet:
+            if self._gap and text and not text.startswith("  …"):  # a table ends with an empty line, unless something is said about its end
+                self._print("")
+            self._gap = self._gap and text.startswith("  …")
             self._print(text, style=style, markup=False, soft_wrap=not self.console.is_terminal)  # a line of a file or pipe stays one
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, limit: int | None = None, more: str = "") -> None:
-        """Print a table for people; numbers stand to the right.
+        """Print a table for people; numbers stand to the right, and no name is broken.
 
         Args:
             title: what it shows.
-            columns: headings; one that starts with ``>`` is for numbers.
+            columns: headings; one that starts with ``>`` is for numbers. Columns that may be wide, such as names, are best last.
             rows: cells, turned into text.
             limit: how many rows to show before "and N more".
             more: how to see these.
         """
         if self.json or self.quiet:
             return
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        rows = list(rows)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in columns:
-            table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-        shown = rows if limit is None else rows[:limit]
-        for row in shown:
-            table.add_row(*(Text(str(cell)) for cell in row))
-        self.say(title, style="bold")  # not the table's own, which would be folded to its width
-        if not self.quiet:
-            self._print(table)
-        if len(rows) > len(shown):
-            self.say(f"  … and {len(rows) - len(shown):,} more" + (f" ({more})" if more else ""))
+        cells = [[str(cell) for cell in row] for row in rows]
+        shown = cells if limit is None else cells[:limit]
+        self.say(title, style="bold")
+        for line, style in _laid_out(columns, shown, self.console.width if self.console.is_terminal else None):
+            if not self.quiet:
+                self._print(line, style=style, markup=False, soft_wrap=True)  # names stay whole, for search and copy
+        if len(cells) > len(shown):
+            self.say(f"  … and {len(cells) - len(shown):,} more" + (f" ({more})" if more else ""))
+        self._gap = True
 
     @contextmanager
     def progress(self, label: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
@@ -171,6 +172,43 @@ class Session:
 def leave_pipe() -> None:
     """Send what is still to be written to nowhere: the interpreter writes it when it ends."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open to the end
+
+
+def _laid_out(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[tuple[str, str | None]]:
+    """Give the lines of a table, each with its style.
+
+    Nothing is broken or cut where there is no width, in a file or pipe. On a terminal, sentences are folded: in their column where it is the last
+    and there is room, else below the row.
+    """
+    from rich.cells import cell_len
+
+    headings = [column.lstrip(">") for column in columns]
+    right = [column.startswith(">") for column in columns]
+    wide = [max(map(cell_len, (heading, *(row[k] for row in rows)))) for k, heading in enumerate(headings)]
+    prose = [k for k, heading in enumerate(headings) if heading in PROSE]
+    below: list[int] = []
+    if width is not None and prose and sum(wide) + 3 * len(wide) > width:
+        before = sum(w + 3 for w in wide[:-1]) + 1
+        if prose == [len(wide) - 1] and width - before >= ROOM:
+            wide[-1] = width - before
+        else:
+            below = prose
+    beside = [k for k in range(len(wide)) if k not in below]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [" " * (wide[k] - cell_len(cells[k])) for k in range(len(wide))]
+        return " " + "   ".join(padded[k] + cells[k] if right[k] else cells[k] + padded[k] for k in beside).rstrip()
+
+    yield line(headings), "bold"
+    yield " " + "─" * min(sum(wide[k] + 3 for k in beside) - 3, MOST_RULE if width is None else width - 1), None
+    for row in rows:
+        parts = textwrap.wrap(row[-1], wide[-1], break_on_hyphens=False) or [""] if width is not None and not below and prose else [row[-1]]
+        yield line([*row[:-1], parts[0]]), None
+        for part in parts[1:]:
+            yield line([*([""] * (len(row) - 1)), part]), None
+        for k in below:
+            label = f"     {headings[k]}: "
+            yield from ((text, None) for text in textwrap.wrap(row[k], width, initial_indent=label, subsequent_indent=" " * 7) if row[k])  # type: ignore[arg-type]
 
 
 def _summary(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:

@@ -49,7 +49,7 @@ def test_extract_and_record(model: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(arguments) == 0
     text = capsys.readouterr().out
     assert "recorded 1 input and 1 output in" in text
-    assert re.search(r"a +float32 +N × 4", text)
+    assert re.search(r"float32 +N × 4 +a\b", text)
 
 
 def test_extract_says_what_is_wrong(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
