@@ -143,6 +143,12 @@ class Walker:
                         window, base, limit = self._window, self._base, self._last
                     at = stop
                     continue
+            if tag < 0x80 and tag & 7 == VARINT and tag > 7 and here <= limit and window[here + 1] < 0x80 and at + 2 <= end:
+                if not at_least:  # as the dims and types of weights are
+                    yield Field(tag >> 3, VARINT, at, at + 2, at + 2)
+                    window, base, limit = self._window, self._base, self._last
+                at += 2
+                continue
             field = self._field(window, base, at, end)
             if not at_least or (field.kind == BYTES and field.end - field.content >= at_least):
                 yield field
