@@ -6,21 +6,25 @@ The child is this module run as a program: ``python -m onnx_gs.trt.isolation FOL
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import ModelFileError, TensorRTError
+from onnx_gs.errors import ModelFileError, OnnxGsError, TensorRTError
 from onnx_gs.trt import model_source
 from onnx_gs.trt.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from onnx_gs.trt.options import BuildOptions
 
@@ -40,41 +44,51 @@ def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Cal
         ModelFileError: the engine cannot be written where it shall go.
     """
     target = Path(output).absolute() if output is not None else None
-    try:  # beside the target, so that the finished engine only has to be renamed
+    with _placing(output):  # beside the target, so that the finished engine only has to be renamed
         holder = tempfile.TemporaryDirectory(prefix=".onnx_gs_", dir=target.parent if target is not None else None)
-    except OSError as wrong:
-        raise ModelFileError(f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder and its permissions") from wrong
     with holder as name:
         folder = Path(name)
+        built = folder / "engine"
         with model_source.opened(model) as source:
-            request = {
-                "model": str(source.as_file(folder).absolute()),
-                "engine": str(folder / "engine"),
-                "options": options,
-                "progress": progress is not None,
-            }
-            (folder / "request").write_bytes(pickle.dumps(request))
+            with _placing(output):
+                given = str(source.as_file(folder).absolute())
+                request = {"model": given, "engine": str(built), "options": options, "progress": progress is not None}
+                (folder / "request").write_bytes(pickle.dumps(request))
             status, said = _run(command(folder), progress)
         answer = folder / "answer"
         if not answer.exists():
             raise _died(status, said)
         result = pickle.loads(answer.read_bytes())  # noqa: S301 - written by our own child, in a folder only we can open
+        if isinstance(result, OnnxGsError):
+            result.what = result.what.replace(f"'{built}'", _named(output))
         if isinstance(result, BaseException):
             raise result
-        built = folder / "engine"
         if target is None:
             return Engine(content=built.read_bytes(), report=result)
-        try:
+        with _placing(output):
             built.replace(target)
-        except OSError as wrong:
-            raise ModelFileError(f"'{target}' cannot be written: {wrong.strerror or wrong}", fix="check the folder and its permissions") from wrong
         return Engine(path=Path(output), report=result)
+
+
+def _named(output: Any) -> str:
+    return "the engine" if output is None else f"'{output}'"
+
+
+@contextmanager
+def _placing(output: Any) -> Iterator[None]:
+    """Make an error of a failure to write where the engine shall go."""
+    try:
+        yield
+    except OSError as wrong:
+        fix = "check the folder, its permissions and the free space"
+        raise ModelFileError(f"{_named(output)} cannot be written: {wrong.strerror or wrong}", fix=fix) from wrong
 
 
 def _run(arguments: list[str], progress: Callable[[str, str | None, int, int], object] | None) -> tuple[int, str]:
     """Run the child, pass its progress on, and give its status and what it said last."""
     said: list[str] = []
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:  # noqa: S603 - our own module
+    pipe = subprocess.PIPE  # of standard input nothing is written: that it is closed tells the child that this process is gone
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, errors="replace") as child:  # noqa: S603 - our own module
         try:
             for line in child.stdout or ():
                 if line.startswith(_MARK):
@@ -105,10 +119,18 @@ def _died(status: int, said: str) -> TensorRTError:
     return TensorRTError(f"the building process ended with status {status} and without a result", where=said or None)
 
 
+def _end_with_parent(folder: Path) -> None:
+    """Wait for the parent to go, in a thread of the child: a build that nobody waits for would take hours and leave its folder."""
+    os.read(sys.stdin.fileno(), 1)  # not through `sys.stdin`, whose lock a waiting thread would hold when the child ends
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
 def main(folder: Path) -> int:
     """Build what the folder asks for; runs in the child."""
     from onnx_gs.trt.builder import build
 
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     request = pickle.loads((folder / "request").read_bytes())  # noqa: S301 - written by our own parent
 
     def show(*event: Any) -> None:

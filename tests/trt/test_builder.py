@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -370,6 +372,32 @@ def test_an_isolated_build_into_a_folder_that_is_not_there(tmp_path):
         build(parse(ADD), tmp_path / "no" / "m.engine", isolate=True)
 
 
+def test_a_disk_that_is_full_for_an_isolated_build(tmp_path, monkeypatch):
+    def full(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(ModelFileError) as raised:
+        build(parse(ADD), tmp_path / "m.engine", isolate=True)
+    assert raised.value.what == f"'{tmp_path / 'm.engine'}' cannot be written: No space left on device"
+    assert not names(tmp_path)
+
+
+def test_an_error_of_an_isolated_build_names_the_engine_that_was_asked_for(tmp_path, monkeypatch):
+    child = """
+import sys; from pathlib import Path; from onnx_gs.trt import isolation, builder
+from onnx_gs.errors import ModelFileError
+def build(model, engine, **_): raise ModelFileError(f"'{engine}' cannot be written: No space left on device")
+builder.build = build
+isolation.main(Path(sys.argv[1]))
+"""
+    monkeypatch.setattr(isolation, "command", lambda folder: [sys.executable, "-c", child, str(folder)])
+    with pytest.raises(ModelFileError) as raised:
+        build(parse(ADD), tmp_path / "m.engine", isolate=True)
+    assert raised.value.what == f"'{tmp_path / 'm.engine'}' cannot be written: No space left on device"
+    assert not names(tmp_path)
+
+
 def test_an_isolated_build_passes_errors_on():
     with pytest.raises(TensorRTError, match="no importer for Det"):
         build(parse("g (float[2,2] x) => (float y) { y = Det (x) }"), isolate=True)
@@ -379,14 +407,31 @@ def test_an_isolated_build_passes_errors_on():
     ("number", "what", "fix"), [(9, "killed by the system, probably for lack of memory", "lower workspace"), (11, "crashed", "bisect")]
 )
 def test_a_child_that_dies_is_one_error(number, what, fix, tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setattr(isolation, "command", lambda _folder: [sys.executable, "-c", f"import os; os.kill(os.getpid(), {number})"])
     with pytest.raises(TensorRTError) as raised:
         build(parse(ADD), tmp_path / "m.engine", isolate=True)
     assert what in raised.value.what
     assert fix in raised.value.fix
     assert not names(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills by signals")
+def test_a_child_ends_with_its_parent_and_leaves_nothing(tmp_path):
+    onnx.save(gs.export_onnx(parse(ADD)), tmp_path / "m.onnx")
+    code = f"""
+import time
+from onnx_gs.trt import build
+build({str(tmp_path / "m.onnx")!r}, {str(tmp_path / "m.engine")!r}, isolate=True, progress=lambda *_: time.sleep(100))
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as parent:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".onnx_gs_*/engine*")) + list(tmp_path.glob(".onnx_gs_*/.engine*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(list(tmp_path.iterdir())) == 2, "the child has not begun"
+        parent.kill()
+    while len(names(tmp_path)) > 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert names(tmp_path) == ["m.onnx"]
 
 
 # -- threads and memory ----------------------------------------------------------------------------------------
