@@ -90,6 +90,24 @@ def run_commands(page, line, text):
         assert status in {0, 1}, f"{page}:{line}: onnx-gs {command}: status {status}\n{out.getvalue()}{err.getvalue()}"
 
 
+def test_the_output_that_the_page_on_the_command_line_shows_is_real(scratch, capsys):
+    from onnx_gs.cli.main import main
+
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    shown = 0
+    for block in FENCE.finditer(text):
+        if block["language"] != "console":
+            continue
+        for command, expected in re.findall(r"^\$ onnx-gs ([^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", block["text"], re.MULTILINE):
+            main(shlex.split(command, comments=True))
+            said = capsys.readouterr().out
+            if expected:
+                shown += 1
+                start, cut, _ = expected.partition("…\n")  # the page leaves out the rest
+                assert said.startswith(start) if cut else said == expected, command
+    assert shown >= 8
+
+
 def committed() -> set[Path]:
     """Give what a clean checkout has: every file in git and the folders that hold them; nothing where this is no checkout."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -62,6 +62,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     border = {"inputs": [t.name for t in part.inputs], "outputs": [t.name for t in part.outputs]}
     session.put(result={"output": options.output, "nodes": models.node_count(part), **border})
     session.say(f"{options.model} → {options.output}: {_extent(part)}", style="bold")
+    session.say()
     show_values("Inputs", part.inputs, session)
     show_values("Outputs", part.outputs, session)
     if recorded is not None:
