@@ -90,7 +90,10 @@ def _checked(proto: Any) -> tuple[DataType, tuple[int, ...], int]:
         raise GraphError(
             f"element type {proto.data_type} is unknown to this version", where=_where(proto), fix="upgrade onnx_gs, or leave the values unread"
         )
-    return known, shape, math.prod(shape)
+    count = math.prod(shape)
+    if not count and math.prod(d for d in shape if d) * known.numpy.itemsize > sys.maxsize:  # numpy makes no such array, though it is empty
+        raise GraphError(f"dims {list(shape)} of a stored tensor are too large", where=_where(proto), fix="the model is damaged; export it again")
+    return known, shape, count
 
 
 def _wrong_size(proto: Any, what: str, have: int, need: int) -> GraphError:

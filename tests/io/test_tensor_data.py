@@ -203,3 +203,9 @@ def test_kinds_of_weights_are_those_of_their_values_now(tmp_path):
     assert kinds(lambda t: setattr(t["a"], "values", np.zeros((2, 2), np.uint8))) == ({(2, 2), (7, 2), (3, 3)},) * 2
     assert kinds(lambda t: t["b"].to_constant(np.zeros((), np.float64))) == ({(1, 1), (11, 0), (3, 3)},) * 2
     assert kinds(lambda t: t["c"].to_variable(np.int8, (2,)).to_constant(np.zeros(1, np.bool_))) == ({(1, 1), (7, 2), (9, 1)},) * 2
+
+
+def test_an_empty_tensor_of_impossible_dims_is_one_error():
+    proto = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[0, 1 << 62], raw_data=b"")
+    with pytest.raises(GraphError, match="too large"):
+        LazyValues(proto).load()
