@@ -108,3 +108,9 @@ def test_weights_are_not_fused_beyond_the_range_of_their_type():
 def test_an_exponent_stays_expanded():
     text = "g (float[n] x) => (float[] y) <float three = {3}> { s = Shape (x) e = Expand (three, s) y = Pow (x, e) }"
     assert_equal_outputs(Simplify(), text, {"x": np.linspace(0.1, 2, 1000, dtype=np.float32)})
+
+
+def test_a_computed_size_of_zero_keeps_a_dim_beside_an_inferred_one():
+    text = """g (float[n, 4] x) => (float[] y) <int64[1] rest = {-1}, int64[1] first = {0}>
+              { s = Shape (x) n = Gather (s, first) t = Concat <axis = 0> (rest, n) y = Reshape (x, t) }"""
+    assert_equal_outputs(Simplify(), text, *({"x": np.ones((n, 4), np.float32)} for n in (0, 1, 3)))

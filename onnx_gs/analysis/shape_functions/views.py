@@ -106,6 +106,10 @@ def reshaped(f: ShapeFacts, before: Shape | None, items: tuple[Item, ...], allow
             out.append(before[i] if before is not None and i < len(before) else f.fresh())
         else:
             out.append(as_size(f, item))
+    if inferred is not None and not allowzero and before is not None:
+        for i, item in enumerate(items):  # where such a size is 0 the dim stays as it was and the -1 makes up for it; without -1 nothing runs
+            if isinstance(item, Expr) and i < len(before) and not dim_expr.is_at_least(item, 1) and dim_expr.exact_quotient(before[i], item) is None:
+                out[i] = f.fresh()
     if inferred is not None:
         rest = product([d for d in out if d is not None])
         unknown = not isinstance(rest, int) and any(n.startswith("?") for n in dim_expr.names_in(rest))
