@@ -114,3 +114,9 @@ def test_a_computed_size_of_zero_keeps_a_dim_beside_an_inferred_one():
     text = """g (float[n, 4] x) => (float[] y) <int64[1] rest = {-1}, int64[1] first = {0}>
               { s = Shape (x) n = Gather (s, first) t = Concat <axis = 0> (rest, n) y = Reshape (x, t) }"""
     assert_equal_outputs(Simplify(), text, *({"x": np.ones((n, 4), np.float32)} for n in (0, 1, 3)))
+
+
+def test_an_empty_operand_of_concat_says_nothing_about_the_other_dims():
+    text = """g (float[n, 3] x) => (float[] y, int64[] s) <float[2, 0] e = {}, int64[1] zero = {0}, int64[1] two = {2}>
+              { c = Concat <axis = 1> (x, e) s = Shape (c) y = Slice (c, zero, two) }"""
+    assert_equal_outputs(Simplify(), text, *({"x": np.ones((n, 3), np.float32)} for n in (1, 2, 4)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _concat(f: ShapeFacts, node: Node) -> None:
     shapes = [f.shape(t) for t in node._inputs]
     dtype = next((d for t in node._inputs if (d := f.dtype(t)) is not None), None)
-    known = next((s for s in shapes if s is not None), None)
+    known = next((s for s in shapes if s is not None and 0 not in s), next((s for s in shapes if s is not None), None))
     if known is None:
         return f.tell(node._outputs[0], dtype, None)
     rank = len(known)
@@ -37,7 +37,7 @@ def _concat(f: ShapeFacts, node: Node) -> None:
             break
         total = total + s[axis]
         for i, size in enumerate(s):
-            if isinstance(out[i], Expr) and isinstance(size, int):
+            if isinstance(out[i], Expr) and isinstance(size, int) and 0 not in s:  # ONNX Runtime takes empty operands of any sizes
                 out[i] = size
     out[axis] = total
     contents = None
