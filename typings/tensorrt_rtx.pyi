@@ -78,6 +78,9 @@ class Dims:
     def __iter__(self) -> Any: ...
 
 class Weights:
+    @overload
+    def __init__(self, type: DataType) -> None: ...
+    @overload
     def __init__(self, type: DataType, ptr: int, count: int) -> None: ...
 
 class ILogger:

@@ -6,12 +6,14 @@ Tensors are TensorRT's own ``ITensor`` objects, so any layer of the API can be m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from onnx_gs.errors import GraphError, GraphTypeError, OnnxGsError, TensorRTError
+from onnx_gs.errors import GraphError, GraphTypeError, GraphValueError, OnnxGsError, TensorRTError
 from onnx_gs.ir import dtypes
+from onnx_gs.ops import schema
 from onnx_gs.trt import model_source, parser_errors, tensorrt
 from onnx_gs.trt.description import Description, Flow, describe_network
 from onnx_gs.trt.operators import OPERATORS, Unlowered
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 TYPES = {
     "FLOAT": "FLOAT", "FLOAT16": "HALF", "BFLOAT16": "BF16", "INT32": "INT32", "INT64": "INT64", "BOOL": "BOOL", "INT8": "INT8", "UINT8": "UINT8",
 }  # fmt: skip
+
+_NEWEST = 1 << 20  # a version beyond all: what is found for it is the newest definition
 
 
 class NetworkBuilder:
@@ -72,11 +76,14 @@ class NetworkBuilder:
         """Add a network input; names and None stand for dynamic dims.
 
         Raises:
+            GraphTypeError: a dim is neither a number, a name, nor None.
             TensorRTError: TensorRT has no such type, or refuses the input.
         """
-        tensor = self._said(
-            lambda: self.network.add_input(name, trt_type(dtype), [d if isinstance(d, int) else -1 for d in shape]), f"input '{name}'"
-        )
+        for d in shape:
+            if d is not None and not isinstance(d, (str, SupportsIndex)):
+                raise GraphTypeError(f"input '{name}' has the dim {d!r}", fix="a dim is a whole number, a name, or None")
+        sizes = [-1 if d is None or isinstance(d, str) else operator.index(d) for d in shape]
+        tensor = self._said(lambda: self.network.add_input(name, trt_type(dtype), sizes), f"input '{name}'")
         for k, d in enumerate(shape):
             if isinstance(d, str):
                 tensor.set_dimension_name(k, d)
@@ -86,15 +93,16 @@ class NetworkBuilder:
         """Add a constant; Python floats become float32, ints int64.
 
         Raises:
+            GraphTypeError: these are no numbers.
             TensorRTError: TensorRT has no such type.
         """
-        array = np.asarray(values)
+        array = _numbers(values)
         if array.dtype == np.float64 and not isinstance(values, np.ndarray):
             array = array.astype(np.float32)
         array = np.array(array, order="C", copy=True)  # a fresh, writable copy: the network points at its memory
         self.session.keep.append(array)
         kind = trt_type(array.dtype)
-        weights = trt.Weights(kind, array.ctypes.data, array.size)
+        weights = trt.Weights(kind, array.ctypes.data, array.size) if array.size else trt.Weights(kind)
         layer = self._said(lambda: self.network.add_constant(array.shape, weights), "a constant")
         if name:
             layer.name = name
@@ -113,6 +121,7 @@ class NetworkBuilder:
             The result.
 
         Raises:
+            GraphValueError: the operator takes another number of inputs, or has no such attribute.
             TensorRTError: the operator is not among them, or TensorRT refuses it.
         """
         lowering = OPERATORS.get(op)
@@ -120,10 +129,20 @@ class NetworkBuilder:
             raise TensorRTError(
                 f"operator '{op}' has no lowering to layers", fix=f"use one of {', '.join(sorted(OPERATORS))}, or a layer of builder.network"
             )
-        try:
-            made = self._said(lambda: lowering(self, list(inputs), attributes), f"operator {op}")
-        except Unlowered as why:
-            raise TensorRTError(f"operator '{op}' cannot be lowered here: {why}") from None
+        _check_use(op, inputs, attributes)
+        for given in inputs:
+            if given is not None and not isinstance(given, trt.ITensor):
+                _numbers(given)
+        with tensorrt.listen(quiet=True) as heard:
+            try:
+                made = self._said(lambda: lowering(self, list(inputs), attributes), f"operator {op}")
+                made.shape  # TensorRT looks at most of a layer only when its shape is asked for
+            except Unlowered as why:
+                raise TensorRTError(f"operator '{op}' cannot be lowered here: {why}") from None
+            except (IndexError, RuntimeError, TypeError, ValueError) as why:
+                if isinstance(why, OnnxGsError):
+                    raise
+                raise TensorRTError(f"TensorRT refuses operator {op}: {first_error(heard.errors) if heard.errors else why}") from why
         if name:
             made.name = name
         return made  # type: ignore[no-any-return]
@@ -132,9 +151,16 @@ class NetworkBuilder:
         """Give a tensor for what may be a tensor, an array or a number."""
         return value if isinstance(value, trt.ITensor) else self.constant(value)
 
-    def output(self, tensor: trt.ITensor, name: str | None = None) -> None:
-        """Make a tensor a network output."""
+    def output(self, tensor: Any, name: str | None = None) -> None:
+        """Make a tensor a network output.
+
+        Raises:
+            GraphValueError: another output has the name.
+        """
+        tensor = self.tensor(tensor)
         if name:
+            if any(self.network.get_output(k).name == name for k in range(self.network.num_outputs)):
+                raise GraphValueError(f"there are two outputs '{name}'", fix="give each a name of its own")
             if tensor.is_network_input or tensor.is_network_output:
                 tensor = self.network.add_identity(tensor).get_output(0)
             tensor.name = name
@@ -146,11 +172,28 @@ class NetworkBuilder:
         self._loops.append(made)
         return made
 
-    def conditional(self, condition: trt.ITensor, name: str | None = None) -> ConditionalBuilder:
-        """Start a conditional on a bool scalar."""
-        made = ConditionalBuilder(self, condition, name)
+    def conditional(self, condition: Any, name: str | None = None) -> ConditionalBuilder:
+        """Start a conditional on a bool scalar.
+
+        Raises:
+            GraphTypeError: the condition is something else.
+        """
+        what = f"the condition of conditional '{name}'" if name else "the condition of a conditional"
+        made = ConditionalBuilder(self, self.scalar(condition, ("BOOL",), what), name)
         self._conditionals.append(made)
         return made
+
+    def scalar(self, value: Any, types: tuple[str, ...], what: str) -> trt.ITensor:
+        """Give a tensor that must be a scalar of one of some types, by TensorRT's names of them.
+
+        Raises:
+            GraphTypeError: it is none.
+        """
+        tensor = self.tensor(value)
+        if len(tensor.shape) or tensor.dtype.name not in types:
+            wanted = " or ".join(name.lower() for name in types)
+            raise GraphTypeError(f"{what} is {tensor.dtype.name.lower()} of rank {len(tensor.shape)}", fix=f"it must be a scalar of type {wanted}")
+        return tensor
 
     def _said(self, call: Any, what: str) -> Any:
         """Call TensorRT, and make what it says an error when it gives nothing."""
@@ -173,10 +216,13 @@ class NetworkBuilder:
             gpu_allocator: as in the constructor.
 
         Raises:
+            GraphTypeError: it is no graph.
             TensorRTError: something has no lowering and ``fallback`` is off, or the parser refuses the model too.
         """
         from onnx_gs.trt.lowering import lower
 
+        if not hasattr(graph, "nodes"):
+            raise GraphTypeError(f"a {type(graph).__name__} is no graph", fix="load the model: gs.load(path)")
         made = cls(gpu_allocator=gpu_allocator)
         try:
             made.paths = lower(graph, made)
@@ -213,9 +259,11 @@ class NetworkBuilder:
         """Refuse what TensorRT would refuse with an internal error, or take with another meaning.
 
         Raises:
-            GraphError: a loop has no trip limit, a recurrence no next value, an output stands inside a loop or branch, or a branch uses
-                another's values.
+            GraphError: there is no output, a loop has no trip limit, a recurrence no next value, an output stands inside a loop or branch, or a
+                branch uses another's values.
         """
+        if not self.network.num_outputs:
+            raise GraphError("the network has no outputs", fix="say what it computes: builder.output(tensor)")
         for loop in self._loops:
             loop._check()
         if self.via == "parser":
@@ -310,16 +358,32 @@ class LoopBuilder:
         self.builder._said(lambda: self.loop.add_trip_limit(tensor, getattr(trt.TripLimit, kind)), f"the trip limit of loop '{self.name}'")
 
     def count(self, trips: Any) -> None:
-        """Run a number of times: an integer scalar from outside the loop."""
-        self._limit(self.builder.tensor(np.int32(trips) if isinstance(trips, int) else trips), "COUNT")
+        """Run a number of times: an integer scalar from outside the loop.
 
-    def while_(self, condition: trt.ITensor) -> None:
-        """Go on as long as a bool scalar is true: a recurrence of this loop, or computed from its recurrences."""
-        self._limit(condition, "WHILE")
+        Raises:
+            GraphTypeError: it is something else.
+            GraphError: there is such a limit already.
+        """
+        trips = np.int32(trips) if isinstance(trips, int) and not isinstance(trips, bool) else trips
+        self._limit(self.builder.scalar(trips, ("INT32", "INT64"), f"the trip limit of loop '{self.name}'"), "COUNT")
 
-    def iterate(self, tensor: trt.ITensor, axis: int = 0, *, reverse: bool = False) -> trt.ITensor:
-        """Give one slice of a tensor a trip."""
-        axis = axis + len(tensor.shape) if axis < 0 else axis
+    def while_(self, condition: Any) -> None:
+        """Go on as long as a bool scalar is true: a recurrence of this loop, or computed from its recurrences.
+
+        Raises:
+            GraphTypeError: it is something else.
+            GraphError: there is such a limit already.
+        """
+        self._limit(self.builder.scalar(condition, ("BOOL",), f"the condition of loop '{self.name}'"), "WHILE")
+
+    def iterate(self, tensor: Any, axis: int = 0, *, reverse: bool = False) -> trt.ITensor:
+        """Give one slice of a tensor a trip.
+
+        Raises:
+            GraphValueError: the tensor has no such axis.
+        """
+        tensor = self.builder.tensor(tensor)
+        axis = _axis(axis, len(tensor.shape), f"an iterator of loop '{self.name}'")
         layer = self.builder._said(lambda: self.loop.add_iterator(tensor, axis, reverse), f"an iterator of loop '{self.name}'")
         return layer.get_output(0)  # type: ignore[no-any-return]
 
@@ -333,21 +397,23 @@ class LoopBuilder:
         self._pending[tensor.name] = name or tensor.name
         return tensor  # type: ignore[no-any-return]
 
-    def next(self, recurrence: trt.ITensor, value: trt.ITensor) -> None:
+    def next(self, recurrence: trt.ITensor, value: Any) -> None:
         """Say what a loop-carried value is in the next trip.
 
         Raises:
-            GraphError: the tensor is no recurrence of this loop, or types differ.
+            GraphError: the tensor is no recurrence of this loop, or types or shapes differ.
         """
         layer = self._recurrences.get(recurrence.name)
         if layer is None:
             raise GraphError(f"tensor '{recurrence.name}' is no recurrence of loop '{self.name}'", fix="start it with loop.recurrence(initial)")
+        value = self.builder.tensor(value)
         # reading both types and shapes settles them: without it a value computed by unary layers only is left untyped (seen in RTX 1.7.1)
-        here, there = (recurrence.dtype, len(recurrence.shape)), (value.dtype, len(value.shape))
-        if here != there:
+        here, there = (recurrence.dtype, tuple(recurrence.shape)), (value.dtype, tuple(value.shape))
+        alike = len(here[1]) == len(there[1]) and all(a == b or a < 0 or b < 0 for a, b in zip(here[1], there[1]))
+        if here[0] != there[0] or not alike:
             raise GraphError(
-                f"recurrence '{recurrence.name}' of loop '{self.name}' starts as {here[0].name} of rank {here[1]}, "
-                f"and becomes {there[0].name} of rank {there[1]}",
+                f"recurrence '{recurrence.name}' of loop '{self.name}' starts as {here[0].name} {list(here[1])}, "
+                f"and becomes {there[0].name} {list(there[1])}",
                 fix="a carried value keeps its type and shape",
             )
         layer.set_input(1, value)
@@ -365,7 +431,7 @@ class LoopBuilder:
             )
         return self._output(recurrence, "LAST_VALUE", 0, None, name)
 
-    def concatenate(self, tensor: trt.ITensor, length: Any, axis: int = 0, *, reverse: bool = False, name: str | None = None) -> trt.ITensor:
+    def concatenate(self, tensor: Any, length: Any, axis: int = 0, *, reverse: bool = False, name: str | None = None) -> trt.ITensor:
         """Give one slice a trip, joined along a new axis.
 
         Args:
@@ -374,11 +440,16 @@ class LoopBuilder:
             axis: the new axis.
             reverse: the last trip's slice comes first.
             name: name of the result.
+
+        Raises:
+            GraphValueError: the result has no such axis.
+            GraphTypeError: the length is no integer scalar.
         """
-        axis = axis + len(tensor.shape) + 1 if axis < 0 else axis
-        return self._output(
-            tensor, "REVERSE" if reverse else "CONCATENATE", axis, self.builder.tensor(np.int32(length) if isinstance(length, int) else length), name
-        )
+        tensor = self.builder.tensor(tensor)
+        axis = _axis(axis, len(tensor.shape) + 1, f"an output of loop '{self.name}'")
+        length = np.int32(length) if isinstance(length, int) and not isinstance(length, bool) else length
+        rows = self.builder.scalar(length, ("INT32", "INT64"), f"the length of an output of loop '{self.name}'")
+        return self._output(tensor, "REVERSE" if reverse else "CONCATENATE", axis, rows, name)
 
     def _output(self, tensor: trt.ITensor, kind: str, axis: int, length: Any, name: str | None) -> trt.ITensor:
         layer = self.builder._said(lambda: self.loop.add_loop_output(tensor, getattr(trt.LoopOutput, kind), axis), f"an output of loop '{self.name}'")
@@ -419,19 +490,21 @@ class ConditionalBuilder:
         """The conditional's name."""
         return str(self.conditional.name)
 
-    def input(self, tensor: trt.ITensor) -> trt.ITensor:
+    def input(self, tensor: Any) -> trt.ITensor:
         """Let a tensor in; both branches may use the one input that it gets."""
+        tensor = self.builder.tensor(tensor)
         if tensor.name not in self._inputs:
             layer = self.builder._said(lambda: self.conditional.add_input(tensor), f"an input of conditional '{self.name}'")
             self._inputs[tensor.name] = layer.get_output(0)
         return self._inputs[tensor.name]
 
-    def output(self, when_true: trt.ITensor, when_false: trt.ITensor, name: str | None = None) -> trt.ITensor:
+    def output(self, when_true: Any, when_false: Any, name: str | None = None) -> trt.ITensor:
         """Give the value of whichever branch ran.
 
         Raises:
             GraphError: the branches give different types or ranks.
         """
+        when_true, when_false = self.builder.tensor(when_true), self.builder.tensor(when_false)
         if when_true.dtype != when_false.dtype:
             raise GraphError(
                 f"the branches of conditional '{self.name}' give {when_true.dtype.name} and {when_false.dtype.name}", fix="cast one of them"
@@ -445,6 +518,48 @@ class ConditionalBuilder:
         if name:
             made.name = name
         return made  # type: ignore[no-any-return]
+
+
+def _numbers(values: Any) -> np.ndarray[Any, Any]:
+    """Give an array of what a script gives for one.
+
+    Raises:
+        GraphTypeError: these are no numbers.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "OUSMm":
+        raise GraphTypeError(f"{values!r:.80} is no tensor, array or number", fix="give one of these")
+    return array
+
+
+def _axis(axis: int, rank: int, what: str) -> int:
+    """Give a non-negative axis.
+
+    Raises:
+        GraphValueError: there is none like it.
+    """
+    if not -rank <= axis < rank:
+        raise GraphValueError(f"axis {axis} of {what} is out of range", fix=f"the rank is {rank}")
+    return axis % rank
+
+
+def _check_use(op: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
+    """See that an operator is given what it takes, as ONNX says.
+
+    Raises:
+        GraphValueError: it is not.
+    """
+    known = schema.find(op, _NEWEST)
+    if known is None:
+        return
+    least, most = known.min_inputs, known.max_inputs
+    needed = [formal.name for formal, given in zip(known.inputs, inputs) if given is None and not formal.is_optional]
+    if not least <= len(inputs) <= most or needed:
+        takes = f"{least}" if least == most else f"at least {least}" if known.inputs[-1].is_variadic else f"{least} to {most}"
+        raise GraphValueError(f"operator '{op}' is given {sum(i is not None for i in inputs)} inputs", fix=f"it takes {takes}")
+    for name in attributes:
+        if name not in known.attributes:
+            raise GraphValueError(f"operator '{op}' has no attribute '{name}'", fix=f"it has {', '.join(sorted(known.attributes)) or 'none'}")
 
 
 def trt_type(dtype: Any) -> trt.DataType:

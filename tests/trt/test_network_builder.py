@@ -206,7 +206,23 @@ def test_loops_that_need_each_other_are_refused():
         (lambda _net, _x, loop: (loop.count(2), loop.count(3)), "two trip limits of kind COUNT"),
         (lambda _net, x, loop: loop.last(x), "no recurrence of loop 'l'"),
         (lambda _net, x, loop: loop.next(x, x), "no recurrence of loop 'l'"),
-        (lambda net, x, loop: loop.next(loop.recurrence(x), net.op("Cast", x, to="int64")), "starts as FLOAT of rank 1, and becomes INT64"),
+        (lambda net, x, loop: loop.next(loop.recurrence(x), net.op("Cast", x, to="int64")), "starts as FLOAT [3], and becomes INT64 [3]"),
+        (lambda _net, x, loop: loop.next(loop.recurrence(x), np.ones(2, np.float32)), "starts as FLOAT [3], and becomes FLOAT [2]"),
+        (lambda _net, _x, loop: loop.count(2.5), "the trip limit of loop 'l' is float of rank 0"),
+        (lambda _net, _x, loop: loop.count(None), "None is no tensor"),
+        (lambda _net, _x, loop: loop.count(np.array([1, 2])), "the trip limit of loop 'l' is int64 of rank 1"),
+        (lambda _net, x, loop: loop.while_(x), "the condition of loop 'l' is float of rank 1"),
+        (lambda _net, x, loop: loop.iterate(x, 1), "axis 1 of an iterator of loop 'l' is out of range"),
+        (lambda _net, x, loop: loop.concatenate(x, 3, 2), "axis 2 of an output of loop 'l' is out of range"),
+        (lambda _net, x, loop: loop.concatenate(x, 1.5), "the length of an output of loop 'l' is float"),
+        (lambda net, x, _loop: net.conditional(x, "c"), "the condition of conditional 'c' is float of rank 1"),
+        (lambda net, x, _loop: net.op("Add", x), "operator 'Add' is given 1 inputs"),
+        (lambda net, x, _loop: net.op("Add", x, None), "operator 'Add' is given 1 inputs"),
+        (lambda net, x, _loop: net.op("Neg", x, axis=1), "operator 'Neg' has no attribute 'axis'"),
+        (lambda net, x, _loop: net.op("Add", x, "a"), "'a' is no tensor, array or number"),
+        (lambda net, x, _loop: (net.output(x, "y"), net.output(x, "y")), "there are two outputs 'y'"),
+        (lambda net, _x, _loop: net.input("z", "float32", (1.5,)), "input 'z' has the dim 1.5"),
+        (lambda _net, _x, _loop: NetworkBuilder.from_graph("model.onnx"), "a str is no graph"),
     ],
 )
 def test_loops_that_make_no_sense(make, what):
@@ -223,6 +239,41 @@ def test_loops_that_make_no_sense(make, what):
         attempt()
     assert what in raised.value.what
     assert raised.value.fix
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda net, x: net.op("MatMul", x, np.ones((4, 4), np.float32)),
+        lambda net, x: net.op("Concat", x, x, axis=5),
+        lambda net, x: net.op("Reshape", x, np.array([2, 2])),
+        lambda net, x: net.op("Slice", x, np.array([0]), np.array([2]), np.array([7])),
+        lambda net, x: net.op("ReduceSum", x, np.array([5])),
+        lambda net, x: net.op("Add", x, np.array([1, 2, 3])),
+    ],
+)
+def test_an_operator_that_tensorrt_refuses_is_refused_where_it_is_added(make):
+    net = NetworkBuilder()
+    with pytest.raises(TensorRTError, match="operator"):
+        make(net, net.input("x", "float32", (3,)))
+
+
+def test_arrays_and_numbers_stand_for_constants_everywhere():
+    net = NetworkBuilder()
+    loop = net.loop("l")
+    loop.count(np.int64(3))
+    row = loop.iterate(np.ones((3, 2), np.float32))
+    total = loop.recurrence(np.zeros(2, np.float32))
+    loop.next(total, net.op("Add", total, row))
+    choice = net.conditional(np.bool_(True), "c")
+    net.output(choice.output(net.op("Neg", choice.input(loop.last(total))), np.zeros(2, np.float32)), "y")
+    net.output(np.zeros((0, 2), np.float32), "nothing")
+    assert net.build().size > 0
+
+
+def test_a_network_without_outputs_is_refused():
+    with pytest.raises(GraphError, match="has no outputs"):
+        NetworkBuilder().build()
 
 
 def test_branches_that_differ_are_refused():
