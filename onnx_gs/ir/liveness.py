@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from onnx_gs.ir import order, scopes, walk
 from onnx_gs.ir.edges import Edges, clear_all
+from onnx_gs.ir.edit import detach as unlink
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
@@ -90,6 +91,39 @@ def drop_dead(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges | No
             detach(dead)
     graph.nodes = live
     return dead
+
+
+def drop_unread(graphs: Sequence[Graph]) -> list[Node]:
+    """Take out of graphs the nodes whose results nothing reads or returns, unlinked, and then those that only these read.
+
+    Where nothing was dead before, and edits brought no cycle, this is what ``drop_dead`` does, and cheaper.
+
+    Args:
+        graphs: a root and all bodies inside it.
+
+    Returns:
+        The nodes that went, those in their bodies among them.
+    """
+    removed: list[Node] = []
+    while True:
+        returned = {id(t) for graph in graphs for t in graph._outputs}
+        before = len(removed)
+        for graph in graphs:
+            dead: set[int] = set()
+            for node in reversed(graph.nodes):
+                for t in node._outputs:
+                    if t._outputs or id(t) in returned:
+                        break
+                else:
+                    dead.add(id(node))
+                    removed.append(node)
+                    unlink(node)
+            if dead:
+                graph.nodes = [node for node in graph.nodes if id(node) not in dead]
+        if len(removed) == before:
+            return removed
+        if len(graphs) > 1:
+            graphs = list(walk.graphs(graphs[0]))  # without the bodies of nodes that went
 
 
 def _live_flags(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges) -> bytearray | None:

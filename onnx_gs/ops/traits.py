@@ -33,8 +33,9 @@ SEQUENCE = frozenset({
 #: Take or give optional values.
 OPTIONAL = frozenset({"Optional", "OptionalHasElement", "OptionalGetElement"})
 
-#: Operators with several outputs of which, in every version, those after the first may be left out; and those of which none may.
-ONE_REQUIRED_OUTPUT = frozenset({"Dropout", "LSTM", "LayerNormalization", "MaxPool", "RNN", "Unique"})
+#: Operators with several outputs of which, from opset 3 on, those after the first may be left out; and those of which none may.
+OUTPUTS_SINCE = 3
+ONE_REQUIRED_OUTPUT = frozenset({"Dropout", "GRU", "LSTM", "LayerNormalization", "MaxPool", "RNN", "Unique"})
 ALL_REQUIRED_OUTPUTS = frozenset({"DynamicQuantizeLinear", "If", "Loop", "Scan", "SequenceMap", "Split", "StringSplit", "TopK"})
 
 #: Read nothing of a tensor but its shape.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.join import join_names
+from onnx_gs.ir.liveness import drop_unread
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.absorb_bias import AbsorbBias
 from onnx_gs.passes.absorb_scales import AbsorbScales
@@ -208,8 +209,13 @@ class Simplify(Pass):
             dead = report.changed > count
             has_bodies = True
         else:
-            has_bodies = any(len(work.graphs()) > 1 for work in works(graph, report))
-            dead = bool(drop_dead(graph, has_bodies=has_bodies))
+            all_works = works(graph, report)
+            has_bodies = any(len(work.graphs()) > 1 for work in all_works)
+            if "swept" in report.shared:
+                dead = bool(sum(len(drop_unread(work.graphs())) for work in all_works))
+            else:
+                dead = bool(drop_dead(graph, has_bodies=has_bodies))
+                report.shared["swept"] = True
         report.seconds[Cleanup.name] = report.seconds.get(Cleanup.name, 0.0) + time.perf_counter() - started
         if dead and has_bodies:  # else nothing but unlinked nodes went, which everybody leaves out
             for work in works(graph, report):
