@@ -179,8 +179,11 @@ def may_omit_output(node: Node, position: int, opset: int) -> bool:
         return True
     if node.op == "BatchNormalization" and node.is_onnx:
         return False
-    if node.is_onnx and position and opset >= traits.OUTPUTS_SINCE and (node.op in traits.ONE_REQUIRED_OUTPUT or node.op in traits.ALL_REQUIRED_OUTPUTS):
-        return node.op in traits.ONE_REQUIRED_OUTPUT  # as their schemas say, which take long to set up
+    if node.is_onnx and position and opset >= traits.OUTPUTS_SINCE:  # the schemas, which say it too, take long to set up
+        if node.op in traits.ONE_REQUIRED_OUTPUT:
+            return True
+        if node.op in traits.ALL_REQUIRED_OUTPUTS:
+            return False
     known = find(node.op, opset if node.is_onnx else onnx.defs.onnx_opset_version(), "") if node.is_onnx else None
     if known is None:
         return True
