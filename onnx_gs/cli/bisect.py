@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", metavar="FOLDER", default="bisect", help="where parts and the log are kept (default: bisect)")
     parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node")
     parser.add_argument("--fail-pattern", metavar="REGEX", help="the part fails when the command's output matches this, whatever its status")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the part fails when the command takes longer")
+    parser.add_argument("--timeout", type=shared.tolerance, metavar="SECONDS", help="the part fails when the command takes longer")
     parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs (default: random)")
 
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.debug.bisect import bisect
     from onnx_gs.evaluate import feeds
 
-    if options.output:
+    if options.output is not None:
         models.check_output(options)
     graph = models.read(options.model, session)
     given = feeds.make(graph, given=shared.read_feeds(options.feeds, graph)) if options.feeds else None

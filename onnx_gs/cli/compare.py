@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("other", metavar="OTHER", help="another model, or an engine, which TensorRT runs on a GPU")
     parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="values of the inputs, by name; the others are made up")
     parser.add_argument(
-        "--absolute", type=float, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
+        "--absolute", type=shared.tolerance, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
     )
     parser.add_argument(
-        "--relative", type=float, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)"
+        "--relative", type=shared.tolerance, metavar="X", help="relative differences up to this are none (default: 1e-3 for an engine, 0 for a model)"
     )
     parser.add_argument("--seed", type=shared.seed, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
@@ -83,7 +83,7 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
     from onnx_gs.debug.layerwise import layerwise
     from onnx_gs.evaluate import feeds
 
-    shared.extension(options.plot, ".svg")
+    shared.check_file(options.plot, ".svg")
     if not is_model(options.other):
         what = f"--layerwise compares two models, and '{options.other}' has no extension of one"
         raise GraphValueError(what, fix="leave --layerwise out for an engine")

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
     shared.add_model(parser, "other", "the model to compare with")
-    parser.add_argument("--tolerance", type=float, metavar="X", help="largest absolute difference of two float weights that counts as none")
+    parser.add_argument("--tolerance", type=shared.tolerance, metavar="X", help="the largest absolute difference of float weights that is none")
     parser.add_argument("--constants", action="store_true", help="tell of Constant nodes as of other nodes, also where the other has an initializer")
     parser.add_argument("--html", metavar="FILE", help="also write the differences as a page")
 
@@ -29,6 +29,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     """Compare the models."""
     from onnx_gs.debug.diff import diff
 
+    shared.check_file(options.html, ".html", ".htm")
     before, after = models.read_two(options, session)
     with session.progress("comparing"):
         found = diff(before, after, tolerance=options.tolerance, constants=options.constants)

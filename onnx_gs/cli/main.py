@@ -16,10 +16,13 @@ from __future__ import annotations
 import argparse
 import atexit
 import difflib
+import errno
 import gc
 import importlib
+import io
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from onnx_gs.cli.report import Session, leave_pipe
@@ -75,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:  # the process is ours
         atexit.register(gc.freeze)  # it ends: looking through all graphs once more would free nothing that the system does not
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         return _dispatch(arguments)
@@ -94,10 +100,14 @@ def _dispatch(arguments: list[str]) -> int:
         return DONE
     name = arguments[0]
     if name not in COMMANDS:
+        if len(name) < 256 and (Path(name).suffix or (name and Path(name).exists())):
+            _outer_parser().error(f"'{name[:80]}' is no command, but stands where one belongs; write `onnx-gs COMMAND {name[:80]}`")
         near = [ALSO_CALLED[name]] if name in ALSO_CALLED else difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"it is called '{near[0]}'" if name in ALSO_CALLED else f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(COMMANDS)}"
         _outer_parser().error(f"there is no command '{name[:80]}'; {hint}")
     module = _module(name)
+    if any("\0" in argument for argument in arguments):
+        _outer_parser().error("an argument has a null character, which no file name has")
     options = parser_of(name).parse_args(arguments[1:])
     session = Session(name, options)
     try:
@@ -109,7 +119,9 @@ def _dispatch(arguments: list[str]) -> int:
         return _fail(name, str(error))
     except BrokenPipeError:
         raise
-    except (OSError, MemoryError) as error:
+    except MemoryError:
+        return _fail(name, str(OnnxGsError("out of memory", fix="close other programs, or use a machine with more memory")))
+    except OSError as error:
         return _fail(name, _describe(error))
     except Exception:  # noqa: BLE001 - said plainly, with the trace that a bug report needs
         traceback.print_exc()
@@ -118,15 +130,21 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _fail(name: str, text: str) -> int:
+    text = text.encode(errors="backslashreplace").decode()  # a file's name may be no text
     print(f"onnx-gs {name}: error: {text}", file=sys.stderr)  # noqa: T201 - the terminal is the interface
     return BAD_INPUT
 
 
-def _describe(error: OSError | MemoryError) -> str:
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    reason = (error.strerror or str(error)).lower()
-    return f"{reason}: {error.filename}" if error.filename else reason
+def _describe(error: OSError) -> str:
+    """Say what a file system refused that no command expected."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        fix = "free some space, or give a path elsewhere"
+    elif isinstance(error, PermissionError):
+        fix = "give a path that you may read and write"
+    else:
+        fix = "check the path"
+    where = f"file '{error.filename}'" if error.filename else None
+    return str(OnnxGsError((error.strerror or str(error)).lower(), where=where, fix=fix))
 
 
 def _outer_parser() -> Parser:

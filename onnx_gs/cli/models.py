@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def read(path: str, session: Session, absent: dict[str, AbsentFile] | None = Non
             return cast("Graph", files.load(sys.stdin.buffer, graph_type=Graph, function_type=Function, absent=absent))
         except ModelFileError as error:
             if "external data" not in str(error.where):
-                raise
+                fix = error.fix or "pipe a model into standard input, or give a path instead of '-'"
+                raise ModelFileError(error.what, where="standard input", fix=fix) from error
             raise ModelFileError(
                 error.what, where=error.where, fix="give the model's path instead of '-': its data is looked for beside it"
             ) from error
@@ -93,6 +95,24 @@ def check_output(options: argparse.Namespace) -> None:
     if options.output != "-":
         formats.for_writing(options.output)
         check_target(options.output)
+    _spare_input(options)
+
+
+def _spare_input(options: argparse.Namespace) -> None:
+    """See that the data file is not the model that is read, which would be lost.
+
+    Raises:
+        ModelFileError: it is.
+    """
+    from onnx_gs.errors import ModelFileError
+
+    beside = getattr(options, "external_data", None)
+    if not beside or beside == "keep" or "-" in {options.model, options.output}:
+        return
+    path = Path(options.output).parent / beside
+    if path.exists() and Path(options.model).exists() and path.samefile(options.model):
+        what = f"external data '{beside}' would overwrite the model that is read"
+        raise ModelFileError(what, where=f"file '{options.model}'", fix="give a name such as weights.data")
 
 
 def write(graph: ir.Graph, options: argparse.Namespace, session: Session) -> None:

@@ -46,18 +46,38 @@ def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
 
     Raises:
         ModelFileError: the file is none.
-        GraphValueError: it has something that is no input of the model.
+        GraphValueError: it has something that is no input of the model, or a value that the input cannot have.
     """
     if path is None:
         return {}
     from onnx_gs.cli.run import read_arrays
 
     found = read_arrays(path)
-    known = [t.name for t in graph.inputs]
-    for name in found:
+    known = {t.name: t for t in graph.inputs}
+    for name, value in found.items():
         if name not in known:
             raise GraphValueError(f"'{path}' has a value of '{name}', which is no input", fix=f"the inputs are {', '.join(known)}")
+        _check_feed(path, value, known[name])
     return found
+
+
+def _check_feed(path: str, value: np.ndarray[Any, Any], tensor: ir.Tensor) -> None:
+    """See that a value can be one of an input, as far as NumPy knows the input's type."""
+    from onnx_gs.ir import dtypes
+    from onnx_gs.ir.shapes import is_static_dim
+
+    if tensor.type != "tensor_type":
+        return
+    wanted = dtypes.of(tensor)
+    told = f"the value of '{tensor.name}' in '{path}'"
+    if wanted is not None and wanted.numpy.kind in "biufc" and value.dtype.kind in "biufcUSO" and value.dtype != wanted.numpy:
+        raise GraphValueError(f"{told} is {value.dtype}, but the input is {wanted.numpy}", fix=f"store it as value.astype('{wanted.numpy}')")
+    shape = tensor.shape
+    if shape is None:
+        return
+    fits = len(shape) == value.ndim and all(not is_static_dim(dim) or int(dim) == size for dim, size in zip(shape, value.shape))
+    if not fits:
+        raise GraphValueError(f"{told} has shape {list(value.shape)}, but the input has {list(shape)}", fix="store a value of the input's shape")
 
 
 @contextmanager
@@ -80,13 +100,18 @@ def inputs_made_up(graph: ir.Graph, given: Mapping[str, Any]) -> Iterator[None]:
         raise EvaluationError(error.what, where=error.where, fix=advice) from error
 
 
-def extension(path: str | None, *wanted: str) -> None:
-    """See that a file that is no model has the extension of what will be in it, before the work is done.
+def check_file(path: str | None, *wanted: str) -> None:
+    """See that a file that is no model can be written and has the extension of what will be in it, before the work is done.
 
     Raises:
-        ModelFileError: it has another.
+        ModelFileError: it has another, or cannot be written.
     """
-    if path and path != "-" and not path.lower().endswith(wanted):
+    if path is None or path == "-":
+        return
+    from onnx_gs.io.writer import check_target
+
+    check_target(path)
+    if not path.lower().endswith(wanted):
         raise ModelFileError(f"'{path}' is not named *{wanted[0]}, which is what would be in it", fix=f"name it *{wanted[0]}")
 
 
@@ -116,12 +141,18 @@ def add_pass_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def pass_choice(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """Give what ``--only`` and ``--skip`` say, as the fields of ``Simplify``; names may be joined by commas."""
+    """Give what ``--only`` and ``--skip`` say, as the fields of ``Simplify``; names may be joined by commas.
+
+    Raises:
+        GraphValueError: one is given without a name.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for field in ("only", "skip"):
         given = getattr(options, field)
         if given:
             found[field] = tuple(name for text in given for name in text.split(",") if name)
+            if not found[field]:
+                raise GraphValueError(f"--{field} names no pass", fix=f"name one, such as --{field} fold-constants, or leave --{field} out")
     return found
 
 
@@ -141,8 +172,8 @@ def bound_dims(options: argparse.Namespace) -> dict[str, int]:
     """
     found = {}
     for name, text in options.bind:
-        if not text.isdigit():
-            raise GraphValueError(f"--bind {name}={text}: '{text}' is no size", fix="give a number of 0 or more")
+        if not text.isdecimal() or int(text[:20]) >= 2**63:
+            raise GraphValueError(f"--bind {name}={text}: '{text}' is no size", fix="give a number from 0 to 9223372036854775807")
         found[name] = int(text)
     return found
 
@@ -219,6 +250,25 @@ def number(text: str) -> int:
     if match is None:
         raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 0; give one such as 4096, 64k or 16M")
     return int(float(match[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[match[2].lower()])
+
+
+def tolerance(text: str) -> float:
+    """Read a number of at least 0, such as a tolerance or a time.
+
+    Raises:
+        ArgumentTypeError: it is none.
+
+    Example:
+        >>> tolerance("1e-3")
+        0.001
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not found >= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 0")
+    return found
 
 
 def seed(text: str) -> int:

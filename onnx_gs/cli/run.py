@@ -6,6 +6,8 @@ have are made up.
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="FILE", help="a model, which ONNX Runtime runs, or an engine, which TensorRT runs")
     parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="an array for each input (default: made up; an engine needs them)")
-    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go")
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where the outputs go; - is standard output")
     parser.add_argument("--seed", type=shared.seed, metavar="N", default=0, help="another seed makes up other inputs (default: 0)")
     parser.add_argument("--device", type=int, metavar="N", default=0, help="the GPU (default: 0)")
     parser.add_argument("--debug-sync", action="store_true", help="wait after every layer, so that an error is reported where it happens")
@@ -33,13 +35,18 @@ def run(options: argparse.Namespace, session: Session) -> int:
     """Run the model or engine."""
     import numpy as np
 
-    shared.extension(options.output, ".npz")
+    shared.check_file(options.output, ".npz")
     started = time.perf_counter()
     outputs, by = _run(options, session)
     seconds = time.perf_counter() - started
-    if options.output:
-        with Path(options.output).open("wb") as file:
-            np.savez(file, **outputs)
+    if options.output is not None:
+        stored = io.BytesIO()
+        np.savez(stored, **outputs)
+        if options.output == "-":
+            sys.stdout.buffer.write(stored.getbuffer())
+            sys.stdout.buffer.flush()
+        else:
+            Path(options.output).write_bytes(stored.getbuffer())
     session.put(
         result={"by": by, "seconds": seconds, "outputs": {name: {"dtype": str(v.dtype), "shape": list(v.shape)} for name, v in outputs.items()}}
     )
@@ -62,7 +69,7 @@ def _run(options: argparse.Namespace, session: Session) -> tuple[dict[str, Any],
         with shared.inputs_made_up(graph, given):
             return onnxruntime.run(graph, feeds.make(graph, options.seed, given=given)), "ONNX Runtime"
     if not Path(options.model).is_file():
-        raise ModelFileError("there is no such file", where=f"file '{options.model}'")
+        raise ModelFileError("there is no such file", where=f"file '{options.model}'", fix="give the path of a model or an engine")
     if not options.inputs:
         what = f"'{options.model}' is taken for an engine, as it has no extension of a model; an engine needs inputs"
         raise ModelFileError(what, fix="give --inputs FILE.npz, or a model such as model.onnx")

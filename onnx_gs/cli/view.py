@@ -36,11 +36,11 @@ def run(options: argparse.Namespace, session: Session) -> int:
     """Write the page."""
     if options.netron:
         return _netron(options)
-    if not options.output:
+    if options.output is None:
         raise GraphValueError("there is nowhere to put the page", fix="give -o page.html")
     from onnx_gs.viewer.page import page
 
-    shared.extension(options.output, ".html", ".htm")
+    shared.check_file(options.output, ".html", ".htm")
     graph, other = models.read_two(options, session) if options.other else (models.read(options.model, session), None)
     titles = (Path(options.model).name, Path(options.other).name if options.other else "")
     with session.progress("drawing"):
@@ -51,10 +51,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
         sys.stdout.write(text)
     else:
-        try:
-            Path(options.output).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ModelFileError(f"the page cannot be written: {error.strerror}", where=options.output) from error
+        Path(options.output).write_text(text, encoding="utf-8")
     session.put(result={"output": options.output, "bytes": len(text.encode())})
     session.say(f"{options.model}{f' and {options.other}' if options.other else ''} → {options.output}", style="bold")
     if options.open and options.output != "-":

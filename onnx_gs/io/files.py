@@ -6,7 +6,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from onnx_gs.errors import GraphTypeError, ModelFileError
-from onnx_gs.io import writer
+from onnx_gs.io import mistaken, writer
 from onnx_gs.io.exporter import export_onnx, export_skeleton
 from onnx_gs.io.importer import import_model, import_onnx
 from onnx_gs.io.outline import outline, outline_stream
@@ -79,7 +79,10 @@ class ModelFile:
         """Read the structure."""
         if isinstance(path, (str, os.PathLike)):
             self._name = os.fspath(path)
-            self.message, self._file = outline(self._name)
+            try:
+                self.message, self._file = outline(self._name)
+            except ModelFileError as error:
+                raise mistaken.explained(error, self._name) from error
         elif not hasattr(path, "read"):
             raise GraphTypeError(f"load takes a path or a binary stream, not {type(path).__name__}", fix="import_onnx takes an onnx.ModelProto")
         else:

@@ -10,7 +10,7 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 
 from onnx_gs.errors import GraphError, ModelFileError
-from onnx_gs.io import files, text, writer
+from onnx_gs.io import files, mistaken, text, writer
 from onnx_gs.io.exporter import export_onnx
 from onnx_gs.io.importer import import_model
 from onnx_gs.ir.function import Function
@@ -81,8 +81,12 @@ def load(path: str, *, graph_type: type[Any] = Graph, function_type: type[Any] =
         with open(path, encoding="utf-8") as file:
             content = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else "it is no UTF-8 text"
-        raise ModelFileError(f"file cannot be read as {wanted}: {why}", where=f"file '{path}'") from error
+        if isinstance(error, UnicodeDecodeError):
+            what, fix = "it is no UTF-8 text", "a model that is not stored as text is named .onnx"
+        else:
+            what, fix = (error.strerror or str(error)).lower(), None
+        failure = ModelFileError(f"file cannot be read as {wanted}: {what}", where=f"file '{path}'", fix=fix)
+        raise mistaken.explained(failure, path) from error
     if wanted == ONNX_TEXT:
         try:
             return text.parse(content, graph_type=graph_type, function_type=function_type)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from onnx_gs.errors import GraphError, GraphTypeError
+from onnx_gs.errors import GraphError, GraphTypeError, GraphValueError
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.types import ValueType
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from onnx_gs.ir.tensor import Tensor
+
+#: The largest size that a message can hold.
+MOST_DIM = 2**63 - 1
 
 
 def public_dtype(number: int) -> Any:
@@ -105,6 +108,8 @@ def _write_dim(message: Any, dim: Any) -> None:
     if isinstance(dim, str):
         message.dim_param = dim
     elif is_static_dim(dim):
+        if dim > MOST_DIM:
+            raise GraphValueError(f"dim {dim} is too large for a model", fix=f"give at most {MOST_DIM}")
         message.dim_value = int(dim)
     elif dim is None or isinstance(dim, (int, np.integer)):  # -1 as scripts write an unknown dim
         message.ClearField("dim_value")

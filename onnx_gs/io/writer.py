@@ -328,6 +328,9 @@ def _data_path(target: str, name: str) -> str:
     path = os.path.join(os.path.dirname(target), name)
     if os.path.normpath(path) == os.path.normpath(target):
         raise ModelFileError("external data would overwrite the model", where=f"file '{target}'", fix="give another name")
+    if path.lower().endswith(".onnx"):  # most likely another model, which would be lost
+        what = f"external data '{name}' has the name of a model"
+        raise ModelFileError(what, where=f"file '{target}'", fix="give a name such as weights.data")
     real = os.path.realpath(os.path.dirname(path))
     if os.path.commonpath([os.path.realpath(folder), real]) != os.path.realpath(folder):
         raise ModelFileError(f"external data '{name}' leads out of the model's folder by a link", where=f"file '{target}'", fix="give another name")
@@ -352,12 +355,14 @@ def check_target(path: str) -> None:
     Raises:
         ModelFileError: something else has that name, or its folder does not exist.
     """
+    if not path:
+        raise ModelFileError("file cannot be written: its name is empty", fix="give the path of a file")
     try:
         found = os.stat(path)
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"file cannot be written: {_reason(error)}", where=f"file '{path}'") from error
+        raise ModelFileError(f"file cannot be written: {_reason(error)}", where=f"file '{path}'", fix="give another path") from error
     else:
         if not stat.S_ISREG(found.st_mode):
             raise ModelFileError("file cannot be written: there is a folder or device of that name", where=f"file '{path}'", fix="give another path")

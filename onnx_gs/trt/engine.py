@@ -102,11 +102,16 @@ def check_place(path: str | os.PathLike[str]) -> None:
     """See that a file can be made at a path, before the work for it is done.
 
     Raises:
-        ModelFileError: it is a folder, or in none.
+        ModelFileError: it is a folder or a device, or in no folder.
     """
     target = Path(path)
-    if target.is_dir():
-        raise ModelFileError(f"'{target}' cannot be written: it is a folder", fix="give a file")
+    try:
+        if target.is_dir():
+            raise ModelFileError(f"'{target}' cannot be written: it is a folder", fix="give a file")
+        if target.exists() and not target.is_file():  # a device would be replaced by a file
+            raise ModelFileError(f"'{target}' cannot be written: it is a device, pipe or socket", fix="give a file")
+    except OSError as error:
+        raise ModelFileError(f"'{target}' cannot be written: {error.strerror or error}", fix="give another path") from error
     if not target.parent.is_dir():
         raise ModelFileError(f"'{target}' cannot be written: there is no folder '{target.parent}'", fix="make the folder, or give another")
 
