@@ -13,7 +13,7 @@ from onnx_gs.errors import GraphError
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.edit import move_consumers
-from onnx_gs.ir.node import same_value
+from onnx_gs.ir.node import same_value, with_bodies
 from onnx_gs.ir.show import graph_label
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
 from onnx_gs.ir.walk import bodies
@@ -56,7 +56,7 @@ def join_names(root: Graph, edges: Edges | None = None) -> int:
 
 def _names_are_unique(graph: Graph, edges: Edges | None) -> bool:
     """Say whether a graph without bodies has no two tensors of one name: the common case, decided at C speed."""
-    if any(node._attrs and node.has_body for node in graph.nodes):
+    if with_bodies(graph.nodes):
         return False
     edges = Edges(graph) if edges is None else edges
     made, strays = edges.made_at, edges.strays

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onnx_gs.ir import order, scopes, walk
 from onnx_gs.ir.edges import Edges, clear_all
 from onnx_gs.ir.edit import detach as unlink
+from onnx_gs.ir.node import with_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -87,7 +88,7 @@ def drop_dead(graph: Graph, captured: dict[int, list[Tensor]], edges: Edges | No
         live = [*compress(edges.nodes, flags)]
         places = [index for index, alive in enumerate(flags) if not alive]
         dead = [edges.nodes[index] for index in places]
-        if any(node._attrs and node.has_body for node in dead) or not _detach_among_themselves(edges, places, dead):
+        if with_bodies(dead) or not _detach_among_themselves(edges, places, dead):
             detach(dead)
     graph.nodes = live
     return dead

@@ -304,14 +304,27 @@ _PLAIN = frozenset({int, float, str, bytes, bool, Constant})  # what most attrib
 
 def _all_plain(attrs: Mapping[str, Any]) -> bool:
     """Say at a glance that no attribute holds a graph; ONNX has no mixed lists."""
-    values = attrs.values()
-    if _PLAIN.issuperset(map(type, values)):
-        return True
-    for value in values:
+    for value in attrs.values():
         kind = type(value)
         if kind not in _PLAIN and not (kind is list and (not value or type(value[0]) in _PLAIN)):
             return False
     return True
+
+
+def with_bodies(nodes: Iterable[Node]) -> list[Node]:
+    """List the nodes that hold graphs in their attributes: in one loop, as a walk asks this of every node of a model."""
+    plain = _PLAIN
+    found: list[Node] = []
+    for node in nodes:
+        if node._attrs:
+            for value in node._attrs.values():
+                kind = type(value)
+                if kind in plain or (kind is list and (not value or type(value[0]) in plain)):
+                    continue
+                if node.has_body:
+                    found.append(node)
+                break
+    return found
 
 
 def _graphs(attrs: Mapping[str, Any]) -> Iterator[tuple[str, Graph]]:

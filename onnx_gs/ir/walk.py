@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.errors import GraphError
-from onnx_gs.ir.node import ONNX_DOMAINS
+from onnx_gs.ir.node import ONNX_DOMAINS, with_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def graphs(graph: Graph, *, functions: bool = False) -> Iterator[Graph]:
                 continue
             seen.add(id(current))
             yield current
-            inner = [body for node in current.nodes if node._attrs for _, body in node.bodies()]
+            inner = [body for node in with_bodies(current.nodes) for _, body in node.bodies()]
             pending.extend(reversed(inner))
 
 
@@ -100,7 +100,7 @@ def depth(graph: Graph) -> int:
         if id(current) in above:
             raise GraphError("a body holds itself", where=f"graph '{current.name}'", fix="give the inner node a copy of the body")
         above.add(id(current))
-        found = [body for node in current.nodes if node._attrs for _, body in node.bodies()]
+        found = [body for node in with_bodies(current.nodes) for _, body in node.bodies()]
         pending.append((current, found))
         pending.extend((body, None) for body in found)
     return deepest
@@ -112,8 +112,7 @@ def parents(root: Graph, *, functions: bool = False) -> dict[int, tuple[Graph, N
     if functions:
         found.update({id(f): None for f in root.functions})
     for owner in graphs(root, functions=functions):
-        for node in owner.nodes:
-            if node._attrs:
-                for name, body in node.bodies():
-                    found.setdefault(id(body), (owner, node, name))
+        for node in with_bodies(owner.nodes):
+            for name, body in node.bodies():
+                found.setdefault(id(body), (owner, node, name))
     return found

@@ -10,6 +10,7 @@ from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.edges import Edges
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.join import join_names
+from onnx_gs.ir.node import with_bodies
 from onnx_gs.ir.tensor import Constant, Variable
 from onnx_gs.ops import schema
 from onnx_gs.passes.base import Pass, Report
@@ -58,7 +59,7 @@ def _clean_root(root: Graph, *, outputs: bool, bodies: bool, edges: Edges | None
         if t._inputs:
             t._inputs.clear()
     if has_bodies is None:
-        has_bodies = any(node._attrs and node.has_body for node in root.nodes)
+        has_bodies = bool(with_bodies(root.nodes))
     captured = scopes.all_captures(root) if has_bodies else {}
     removed.extend(liveness.drop_dead(root, captured, edges))
     bodies = bodies and has_bodies

@@ -15,6 +15,7 @@ from onnx_gs.ir import dtypes, scopes, walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.join import join_names
+from onnx_gs.ir.node import with_bodies
 from onnx_gs.ir.shapes import is_static, volume
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ops import traits
@@ -192,7 +193,7 @@ class _Folder:
 
     def fold(self) -> None:
         """Fold the root, and then its bodies."""
-        has_bodies = any(node._attrs and node.has_body for node in self.root.nodes)
+        has_bodies = bool(with_bodies(self.root.nodes))
         self.captured = scopes.all_captures(self.root) if has_bodies else {}
         graphs: list[tuple[Graph, Node | None]] = [(self.root, None)]
         while graphs:
