@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx_gs.ir.node import is_graph
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
@@ -99,11 +100,7 @@ def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
     for node in graph.nodes:
         new = node._twin()
         if new._attrs:
-            for name, value in new._attrs.items():
-                if is_graph(value):
-                    new._attrs[name] = copy_graph(value, twins=twins)
-                elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
-                    new._attrs[name] = [copy_graph(v, twins=twins) if is_graph(v) else v for v in value]
+            _replace_bodies(new, partial(copy_graph, twins=twins))
         extra = node.__dict__
         if extra:
             new.__dict__.update(extra)
@@ -123,13 +120,21 @@ def copy_nodes(graph: Graph, twins: Twins) -> list[Node]:
 
 def copy_bodies(node: Node, tensor_map: Mapping[str, Tensor] | None) -> None:
     """Give a node copies of the bodies that it holds; unlike copies of whole graphs, they keep the functions that they know."""
-    attrs = node._attrs or {}
-    for name, value in attrs.items():
+
+    def copied(body: Graph) -> Graph:
+        with explained(body):
+            return copy_graph(body, tensor_map)
+
+    _replace_bodies(node, copied)
+
+
+def _replace_bodies(node: Node, by: Callable[[Graph], Graph]) -> None:
+    """Put what ``by`` makes of each body in its place in the node's attributes."""
+    for name, value in node._attrs.items():
         if is_graph(value):
-            with explained(value):
-                attrs[name] = copy_graph(value, tensor_map)
+            node._attrs[name] = by(value)
         elif isinstance(value, (list, tuple)) and any(is_graph(v) for v in value):
-            attrs[name] = [copy_graph(v, tensor_map) if is_graph(v) else v for v in value]
+            node._attrs[name] = [by(v) if is_graph(v) else v for v in value]
 
 
 def copy_function(function: F, tensor_map: Mapping[str, Tensor] | None = None) -> F:

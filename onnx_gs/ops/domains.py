@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onnx_gs.ir.node import ONNX_DOMAINS
 
 if TYPE_CHECKING:
-    from onnx_gs.ir import Graph, Node
+    from onnx_gs.ir import Graph
 
 ML = "ai.onnx.ml"
 #: Domains whose operators the ONNX specification defines, so that what they compute is known.
@@ -28,8 +28,3 @@ def version(graph: Graph, domain: str | None = "") -> int | None:
     """Give the version of a domain that a graph imports; None where it imports none."""
     name = canonical(domain)
     return graph.opset if name == "" else graph.opset_versions().get(name)
-
-
-def is_standard(node: Node) -> bool:
-    """Say whether the ONNX specification defines the node's operator."""
-    return canonical(node.domain) in STANDARD

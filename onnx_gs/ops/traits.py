@@ -38,9 +38,6 @@ OUTPUTS_SINCE = 3
 ONE_REQUIRED_OUTPUT = frozenset({"Dropout", "GRU", "LSTM", "LayerNormalization", "MaxPool", "RNN", "Unique"})
 ALL_REQUIRED_OUTPUTS = frozenset({"DynamicQuantizeLinear", "If", "Loop", "Scan", "SequenceMap", "Split", "StringSplit", "TopK"})
 
-#: Read nothing of a tensor but its shape.
-SHAPE_ONLY = frozenset({"Shape", "Size"})
-
 #: Move elements without computing: every output element is an input element.
 MOVEMENT = frozenset({
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "GatherElements", "GatherND", "Concat", "Split",
@@ -61,9 +58,6 @@ BROADCASTING = frozenset({
 })  # fmt: skip
 
 ELEMENTWISE = UNARY_ELEMENTWISE | BROADCASTING
-
-#: The order of the two operands does not matter.
-COMMUTATIVE = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
 
 #: Integer division by zero ends the process on most machines, so these are never evaluated where a divisor may be zero.
 DIVIDING = frozenset({"Div", "Mod"})
