@@ -73,7 +73,8 @@ class Places:
 
     def node(self, graph: Graph, node: Node) -> str:
         """Give the path of a node in a graph."""
-        return f"{self.graph(graph)} > {node_label(None, node, None if node.name else self._position(graph, node))}"
+        place = self._paths.get(id(graph)) or self.graph(graph)
+        return f"{place} > {node_label(None, node, None if node.name else self._position(graph, node))}"
 
     def _position(self, graph: Graph, node: Node) -> int | None:
         count, index = self._index.get(id(graph), (-1, {}))

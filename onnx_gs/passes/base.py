@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.show import Places
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One thing that a pass did, or declined to do.
 
     Attributes:
