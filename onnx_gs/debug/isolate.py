@@ -274,9 +274,7 @@ def _copy_part(
         twins(t).__dict__["_cut_from"] = weakref.ref(t)
     _unproduce_inputs(part)
     _pass_through(part)
-    part._functions = _used_functions(root, nodes)
-    for body in part.subgraphs(recursive=True):
-        body._functions = part._functions
+    part._share_functions(_used_functions(root, nodes))
     return part
 
 

@@ -82,13 +82,11 @@ def copy_graph(graph: G, tensor_map: Mapping[str, Tensor] | None = None, twins: 
     new.nodes = copy_nodes(graph, twins)
     new._outputs = twins.all(graph.outputs)
     new.name_idx = 0
-    new._functions = list(graph._functions)
     new._import_domains = list(graph._import_domains) if isinstance(graph._import_domains, list) else graph._import_domains
     new.metadata_props = dict(graph.metadata_props)
     new.model = graph.model.copy() if graph.model is not None else None
     new._record = graph._record.copy(twins.all) if graph._record is not None else None
-    for body in new.subgraphs(recursive=True):
-        body._functions = new._functions
+    new._share_functions(list(graph._functions))
     return new
 
 
@@ -141,9 +139,7 @@ def copy_function(function: F, tensor_map: Mapping[str, Tensor] | None = None) -
     """Copy a function; attribute defaults are copied one level, the list of functions is shared."""
     new = copy_graph(function, tensor_map)
     new.attrs = {name: (value.copy() if isinstance(value, (dict, list, Tensor)) else value) for name, value in function.attrs.items()}
-    new._functions = function._functions
-    for body in new.subgraphs(recursive=True):
-        body._functions = function._functions
+    new._share_functions(function._functions)
     return new
 
 
@@ -155,9 +151,7 @@ def copy_model(graph: G, tensor_map: Mapping[str, Tensor] | None = None) -> G:
     functions = new._functions
     functions[:] = [copy_function(f) for f in functions]
     for function in functions:
-        function._functions = functions
-        for body in function.subgraphs(recursive=True):
-            body._functions = functions
+        function._share_functions(functions)
     return new
 
 

@@ -170,9 +170,13 @@ class Graph:
         for member in members[1:]:
             member._functions = self._functions
         for function in self._functions:
-            function._functions = self._functions
-            for body in function.subgraphs(recursive=True):
-                body._functions = self._functions
+            function._share_functions(self._functions)
+
+    def _share_functions(self, functions: list[Function]) -> None:
+        """Make a list of functions the one of this graph and of the bodies in it."""
+        self._functions = functions
+        for body in self.subgraphs(recursive=True):
+            body._functions = functions
 
     # -- looking ----------------------------------------------------------------------------------
 
