@@ -87,7 +87,7 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the steps as JSON."""
-        Path(path).write_text(json.dumps({"version": 1, "steps": [asdict(s) for s in self.steps]}, indent=1))
+        Path(path).write_text(json.dumps({"version": 1, "steps": [_stored(s) for s in self.steps]}, indent=1))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Trace:
@@ -205,6 +205,10 @@ def _limited(graph: Graph, text: str, limit: int | None) -> list[Entry]:
     except StopRewriting:
         pass
     return list(report.rewritten)
+
+
+def _stored(step: Step) -> dict[str, Any]:
+    return {**asdict(step), **{key: [entry._asdict() for entry in getattr(step, key)] for key in ("rewritten", "declined")}}
 
 
 def _step(content: dict[str, Any]) -> Step:
