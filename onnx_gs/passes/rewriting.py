@@ -189,7 +189,8 @@ def _refers(node: Node) -> bool:
 
 
 def _moves(node: Node) -> bool:
-    return node.domain in ONNX_DOMAINS and (node.op in traits.MOVEMENT or node.op in {"Cast", "Where", "Constant"})
+    # a Cast to 16 bits and one back are none to ONNX Runtime, where nothing is between
+    return node.domain in ONNX_DOMAINS and (node.op in traits.MOVEMENT or node.op in {"Where", "Constant"})
 
 
 def replace_all(same: dict[int, tuple[Tensor, Tensor]]) -> None:

@@ -120,3 +120,14 @@ def test_an_empty_operand_of_concat_says_nothing_about_the_other_dims():
     text = """g (float[n, 3] x) => (float[] y, int64[] s) <float[2, 0] e = {}, int64[1] zero = {0}, int64[1] two = {2}>
               { c = Concat <axis = 1> (x, e) s = Shape (c) y = Slice (c, zero, two) }"""
     assert_equal_outputs(Simplify(), text, *({"x": np.ones((n, 3), np.float32)} for n in (1, 2, 4)))
+
+
+def test_a_view_between_a_cast_to_16_bits_and_a_computation_stays():
+    text = "g (float[n, 4] x) => (float16[] y) { h = Cast <to = 10> (x) f = Flatten (h) y = Mul (f, h) }"
+    assert_equal_outputs(Simplify(), text, {"x": np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)})
+
+
+def test_a_computed_size_of_zero_keeps_a_dim_that_has_elements():
+    text = """g (int64 k) => (int64[] y) <int64 zero = {0}, int64 one = {1}, int64[1] c = {7}>
+              { r = Range (zero, k, one) s = Shape (r) t = Reshape (c, s) y = Shape (t) }"""
+    assert_equal_outputs(Simplify(), text, *({"k": np.array(k, np.int64)} for k in (0, 1)))

@@ -106,9 +106,11 @@ def reshaped(f: ShapeFacts, before: Shape | None, items: tuple[Item, ...], allow
             out.append(before[i] if before is not None and i < len(before) else f.fresh())
         else:
             out.append(as_size(f, item))
-    if inferred is not None and not allowzero and before is not None:
-        for i, item in enumerate(items):  # where such a size is 0 the dim stays as it was and the -1 makes up for it; without -1 nothing runs
-            if isinstance(item, Expr) and i < len(before) and not dim_expr.is_at_least(item, 1) and dim_expr.exact_quotient(before[i], item) is None:
+    if not allowzero and before is not None:
+        # where such a size is 0 the dim stays as it was: a -1 makes up for it, or there are elements all the same
+        unsure = [i for i, item in enumerate(items) if isinstance(item, Expr) and i < len(before) and _may_stay(item, before[i])]
+        if unsure and (inferred is not None or dim_expr.is_at_least(product(before), 1)):
+            for i in unsure:
                 out[i] = f.fresh()
     if inferred is not None:
         rest = product([d for d in out if d is not None])
@@ -124,6 +126,10 @@ def reshaped(f: ShapeFacts, before: Shape | None, items: tuple[Item, ...], allow
         if whole is not None:
             out[unsure[0]] = whole
     return tuple(out)  # type: ignore[arg-type]
+
+
+def _may_stay(item: Expr, dim: Dim) -> bool:
+    return not dim_expr.is_at_least(item, 1) and dim_expr.exact_quotient(dim, item) is None
 
 
 def _is_fresh(item: Item, dim: Dim | None) -> bool:
