@@ -92,6 +92,10 @@ def inputs_made_up(graph: ir.Graph, given: Mapping[str, Any]) -> Iterator[None]:
     except MissingExtraError:
         raise
     except EvaluationError as error:
+        if error.what.startswith("ONNX Runtime cannot load the model"):  # whatever the values are
+            if error.fix:
+                raise
+            raise EvaluationError(error.what, where=error.where, fix="correct the model; `onnx-gs inspect --nodes` shows its nodes") from error
         missing = [f"'{t.name}'" for t in graph.inputs if t.name not in given]
         if not missing:
             raise

@@ -98,7 +98,7 @@ class Session:
         cells = [[str(cell) for cell in row] for row in rows]
         shown = cells if limit is None else cells[:limit]
         self.say(title, style="bold")
-        for line, style in _laid_out(columns, shown, self.console.width if self.console.is_terminal else None):
+        for line, style in () if not shown else _laid_out(columns, shown, self.console.width if self.console.is_terminal else None):
             if not self.quiet:
                 self._print(line, style=style, markup=False, soft_wrap=True)  # names stay whole, for search and copy
         if len(cells) > len(shown):

@@ -171,6 +171,15 @@ def test_feeds_that_no_input_takes(value, said, capsys):
     assert said in refused(capsys, "fold", "good.onnx", "-o", "o.onnx", "--verify", "--feeds", "feeds.npz")
 
 
+@pytest.mark.parametrize("command", [["run", "bad.onnx"], ["compare", "bad.onnx", "bad.onnx"]])
+def test_a_model_that_onnx_runtime_refuses_is_not_blamed_on_its_inputs(command, capsys):
+    x, y = gs.Variable("x", np.float32, (2,)), gs.Variable("y", np.float32, (2,))
+    gs.save(gs.Graph([gs.Node("NoSuchOp", inputs=[x], outputs=[y])], [x], [y], opset=18), "bad.onnx")
+    said = refused(capsys, *command)
+    assert "NoSuchOp" in said
+    assert "made up" not in said
+
+
 def test_a_size_that_no_message_holds_is_an_error_in_python_too():
     graph = gs.load("good.onnx")
     graph.inputs[0].shape = (10**20, 40, 48)

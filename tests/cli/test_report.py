@@ -44,6 +44,13 @@ def test_sentences_are_below_names_that_leave_no_room():
     assert lines[3:] == ["     what: Loop", "     why: it is too long"]
 
 
+def test_a_table_without_rows_is_its_title(capsys, tmp_path):
+    x = gs.Variable("x", np.float32, (2,))
+    gs.save(gs.Graph([], [x], [x], opset=18), tmp_path / "m.onnx")
+    assert main(["inspect", str(tmp_path / "m.onnx")]) == 0
+    assert capsys.readouterr().out.endswith("Weights (0, 0 B)\n")
+
+
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_piped_output_does_not_depend_on_the_width(columns, capsys, monkeypatch):
     assert main(["inspect", str(DEMO), "--nodes"]) == 0
