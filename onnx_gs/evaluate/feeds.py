@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 #: Sizes that dims get which are not fixed, one for each variant; small, and different, so that no two are mixed up.
 SIZES = (2, 3, 5, 4)
+#: What hands indices on as they are.
+_CARRIES = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice"})
 _WORDS = ("a", "B", "Monday", "tuesday", "")
 
 
@@ -29,8 +31,8 @@ def make(
 ) -> dict[str, Any]:  # fmt: skip
     """Give a value for every input of a graph.
 
-    Floats are standard normal, integers from ``low`` up to ``high`` - 1, booleans mostly true, strings short words. One name of a dim has one size
-    in all inputs.
+    Floats are standard normal, integers from ``low`` up to ``high`` - 1, or to what a ``Gather`` of a smaller table takes, booleans mostly true,
+    strings short words. One name of a dim has one size in all inputs.
 
     Args:
         graph: the graph.
@@ -59,8 +61,30 @@ def make(
             found[t.name] = given[t.name]
             continue
         kind = getattr(t, "value_type", None) or ValueType("tensor_type", t.dtype, t.shape)
-        found[t.name] = value_of(kind, t, rng, sizes, variant, (low, high))
+        found[t.name] = value_of(kind, t, rng, sizes, variant, (low, max(low + 1, min(high, _rows(t)))))
     return found
+
+
+def _rows(t: Tensor) -> int:
+    """Give how many rows the smallest table has that an input of integers is an index of."""
+    known = dtypes.of(t)
+    least = 1 << 31
+    if known is None or known.kind not in {"int", "uint"}:
+        return least
+    pending, seen = [t], {id(t)}
+    while pending:
+        current = pending.pop()
+        for node in current.outputs:
+            if not node.is_onnx or not node.outputs:
+                continue
+            table = node.inputs[0]
+            if node.op == "Gather" and table is not current and table.shape:
+                size = table.shape[int(node.attrs.get("axis", 0))] if isinstance(node.attrs.get("axis", 0), int) else None
+                least = min(least, int(size)) if is_static_dim(size) and int(size) > 0 else least
+            elif node.op in _CARRIES and table is current and id(node.outputs[0]) not in seen:
+                seen.add(id(node.outputs[0]))
+                pending.append(node.outputs[0])
+    return least
 
 
 def value_of(

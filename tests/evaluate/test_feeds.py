@@ -47,3 +47,13 @@ def test_sequences_optionals_and_maps():
 def test_unknown_types_are_named():
     with pytest.raises(gs.EvaluationError, match="'x' has no element type"):
         feeds.make(gs.Graph(inputs=[gs.Variable("x")]))
+
+
+def test_indices_stay_within_the_smallest_table_that_they_are_looked_up_in():
+    x, row = gs.Variable("x", np.int64, ("n", 50)), gs.Variable("row")
+    tables = [gs.Constant(name, np.zeros((size, 4), np.float32)) for name, size in (("words", 30), ("kinds", 2))]
+    outs = [gs.Variable(name, np.float32) for name in ("a", "b")]
+    nodes = [gs.Node("Unsqueeze", inputs=[x, gs.Constant("axis", np.array([0]))], outputs=[row])]
+    nodes += [gs.Node("Gather", inputs=[table, index], outputs=[out]) for table, index, out in zip(tables, (x, row), outs)]
+    graph = gs.Graph(nodes, [x], outs, opset=18)
+    assert set(np.unique(feeds.make(graph)["x"])) == {0, 1}
