@@ -29,7 +29,7 @@ from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from onnx_gs.ir.dtypes import DataType
     from onnx_gs.ir.graph import Graph
@@ -40,18 +40,33 @@ _BEYOND = (TooLarge, IndexError, TypeError, ValueError, KeyError, ArithmeticErro
 
 
 class Fact:
-    """What is known about a tensor. One object for all tensors of which the same is known, so that it stands for them in keys."""
+    """What is known about a tensor. One object for all tensors of which the same is known, so that it stands for them in keys.
 
-    __slots__ = ("contents", "dtype", "has_gaps", "shape")
+    Attributes:
+        dtype: its element type.
+        shape: its dims.
+        contents: what it holds.
+        has_gaps: whether what the model declares may add to this.
+        has_symbols: whether a dim is no number.
+        is_symbolic: whether everything is known about what it holds, and something of it by name only.
+        is_decided: whether what it holds is known as numbers, of whole bytes each.
+    """
+
+    __slots__ = ("contents", "dtype", "has_gaps", "has_symbols", "is_decided", "is_symbolic", "shape")
 
     def __init__(self, dtype: DataType | None, shape: Shape | None, contents: Contents | None) -> None:
         self.dtype = dtype
         self.shape = shape
         self.contents = contents
-        self.has_gaps = dtype is None or shape is None  # what the model declares may fill them
+        self.has_gaps = dtype is None or shape is None
+        self.has_symbols = False
         for d in shape or ():
-            if type(d) is not int and _is_unknown(d):
-                self.has_gaps = True
+            if type(d) is not int:
+                self.has_symbols = True
+                if _is_unknown(d):
+                    self.has_gaps = True
+        self.is_symbolic = contents is not None and None not in contents.items and any(isinstance(i, Expr) for i in contents.items)
+        self.is_decided = contents is not None and contents.is_known and dtype is not None and dtype.bits >= 8
 
 
 _NOTHING = Fact(None, None, None)
@@ -134,13 +149,18 @@ class ShapeFacts:
             return self._constant(tensor).contents
         return found
 
-    def found_contents(self, tensor: Tensor) -> Contents | None:
-        """Give what ``contents`` gives of a tensor that was met; None for others, as nothing is looked for."""
-        return self._facts.get(id(tensor), _NOTHING).contents
+    def known(self, tensor: Tensor) -> Fact:
+        """Give all that is known about a tensor."""
+        return self._facts.get(id(tensor)) or self._fact(tensor)
 
-    def all_contents(self) -> Iterator[Contents]:
-        """Give the contents of every tensor that was met and has known ones."""
-        return (fact.contents for fact in self._facts.values() if fact.contents is not None)
+    def met(self, tensor: Tensor) -> Fact:
+        """Give what is known about a tensor that was met, and nothing about others: nothing is looked for."""
+        return self._facts.get(id(tensor), _NOTHING)
+
+    @property
+    def has_symbolic_contents(self) -> bool:
+        """Say whether a tensor that was met holds something that is known by name only."""
+        return any(fact.is_symbolic for fact in self._facts.values())
 
     def knows_less(self) -> bool:
         """Say whether some tensor became a constant since it was met, and says more about itself, and so about what follows, than was known."""

@@ -224,6 +224,7 @@ class _Sweep:
         self.dims = KnownDims(self._array, () if self.options.report is None else self.options.report.shared.get("disbelieved", ()))
         self.returned = {id(t) for t in graph.outputs}
         self.formal = {id(t) for t in graph.inputs}
+        self.feeds_input = any(t._inputs for t in graph.inputs)
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
@@ -297,7 +298,7 @@ class _Sweep:
 
     def _visit(self, node: Node) -> None:
         outputs = node._outputs
-        if not outputs or (self.formal and any(id(t) in self.formal for t in outputs)):
+        if not outputs or (self.feeds_input and any(id(t) in self.formal for t in outputs)):
             return  # what feeds an input of the graph is cut off, and the input stays one
         if node.op == "Constant" and node.is_onnx:
             if not lower(node) and not any(isinstance(v, AttributeRef) for v in node.attrs.values()):

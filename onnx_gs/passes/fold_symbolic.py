@@ -58,13 +58,9 @@ class FoldShapeValues(Pass):
 
 
 def _decided(work: Work, node: Node) -> bool:
-    facts = work.facts
+    met = work.facts.met
     for t in node._outputs:
-        held = facts.found_contents(t) if t._name else None
-        if held is None or isinstance(t, Constant):
-            return False
-        dtype = facts.dtype(t)
-        if dtype is None or dtype.bits < 8 or not held.is_known:
+        if not met(t).is_decided or isinstance(t, Constant) or not t._name:
             return False
     return node.op != "Constant" and not node.has_body
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnx_gs.analysis.dim_expr import Expr
 from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.passes.base import Pass, Report
@@ -16,6 +15,7 @@ from onnx_gs.passes.rewriting import Work, works
 if TYPE_CHECKING:
     from onnx_gs.analysis.shape_arithmetic import Contents
     from onnx_gs.analysis.shape_functions import Shape
+    from onnx_gs.analysis.shape_values import Fact
     from onnx_gs.ir import Graph, Node
     from onnx_gs.ir.tensor import Tensor
 
@@ -38,8 +38,8 @@ class ShareShapes(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Share in node order; a body also sees what is before its node."""
         for work in works(graph, report):
-            if any(_is_symbolic(held) for held in work.facts.all_contents()):
-                _share(work, work.root, _Seen({}, {}, {}))
+            if work.facts.has_symbolic_contents:
+                _share(work, work.root, _Seen({}, {}, {}, set()))
                 work.finish()
 
 
@@ -50,21 +50,23 @@ class _Seen:
     values: dict[Any, Tensor]
     shapes: dict[Shape, Tensor]
     whole: dict[Shape, Tensor]
+    noted: set[Fact]
 
     def inside(self) -> _Seen:
         """Give a copy for a body."""
-        return _Seen(dict(self.values), dict(self.shapes), dict(self.whole))
+        return _Seen(dict(self.values), dict(self.shapes), dict(self.whole), set(self.noted))
 
-    def note(self, shape: Shape | None, t: Tensor) -> None:
+    def note(self, fact: Fact, t: Tensor) -> None:
         """Remember the first tensor of a shape with symbolic dims."""
-        if shape and len(self.shapes) < _MOST_SHAPES and any(isinstance(d, Expr) for d in shape):
-            self.shapes.setdefault(shape, t)
+        if fact.has_symbols and fact not in self.noted and len(self.shapes) < _MOST_SHAPES:
+            self.noted.add(fact)
+            self.shapes.setdefault(fact.shape, t)  # type: ignore[arg-type]
 
 
 def _share(work: Work, owner: Graph, seen: _Seen) -> None:
     facts = work.facts
     for t in owner.inputs:
-        seen.note(facts.shape(t), t)
+        seen.note(facts.known(t), t)
     for node in owner.nodes:
         if not node._outputs:
             continue
@@ -72,11 +74,11 @@ def _share(work: Work, owner: Graph, seen: _Seen) -> None:
             for body in walk.bodies(node):
                 _share(work, body, seen.inside())
         t = node._outputs[0]
-        held = facts.found_contents(t) if len(node._outputs) == 1 else None
-        if held is None or not _is_symbolic(held) or isinstance(t, Constant):
+        held = facts.met(t).contents if len(node._outputs) == 1 and facts.met(t).is_symbolic else None
+        if held is None or isinstance(t, Constant):
             for out in node._outputs:
                 if out._name:
-                    seen.note(facts.shape(out), out)
+                    seen.note(facts.known(out), out)
             continue
         dtype = facts.dtype(t)
         key = (dtype.number if dtype else None, held)
@@ -93,11 +95,6 @@ def _share(work: Work, owner: Graph, seen: _Seen) -> None:
         if node.op == "Shape" and len(held.items) == facts.rank(node._inputs[0]):
             seen.whole.setdefault(held.items, t)  # type: ignore[arg-type]
         seen.values.setdefault(key, t)
-
-
-def _is_symbolic(held: Contents | None) -> bool:
-    """Say whether everything is known about contents, by name at least, and something by name only."""
-    return held is not None and None not in held.items and any(isinstance(i, Expr) for i in held.items)
 
 
 def _as_shape(work: Work, owner: Graph, node: Node, held: Contents, seen: _Seen) -> bool:
