@@ -256,3 +256,6 @@ def _diagnose(source: wire.Readable, descriptor: Any) -> None:
         if len(pending) > wire.DEPTH_LIMIT:
             raise walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", field.start)
         pending.append((known.message_type, walker.fields(field.content, field.end)))
+
+
+utf8.is_utf8(b"")  # sets up the class of its messages: with the import rather than with the first model
