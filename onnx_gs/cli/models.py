@@ -66,12 +66,15 @@ def checked(path: str, session: Session) -> str | bytes:
 
     Raises:
         ModelFileError: there is no such file, or it is no model.
+        GraphError: it is not valid ONNX.
     """
     from onnx_gs import load, save
     from onnx_gs.io import formats
+    from onnx_gs.trt.rules import require_valid
 
     if path != "-":
         graph = read(path, session)
+        require_valid(graph)
         if formats.of(path) in {None, formats.ONNX}:
             return path
         spelled = io.BytesIO()
@@ -79,7 +82,7 @@ def checked(path: str, session: Session) -> str | bytes:
         return spelled.getvalue()
 
     content = sys.stdin.buffer.read()
-    load(io.BytesIO(content))
+    require_valid(load(io.BytesIO(content)))
     return content
 
 

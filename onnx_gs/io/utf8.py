@@ -57,7 +57,12 @@ def _checking_class() -> Any:
                     pending.append(field.message_type)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    found = pool.FindMessageTypeByName(f"{_PACKAGE}.{_twin_name(onnx.ModelProto.DESCRIPTOR)}")
+    return message_class(pool, f"{_PACKAGE}.{_twin_name(onnx.ModelProto.DESCRIPTOR)}")
+
+
+def message_class(pool: Any, name: str) -> Any:
+    """Give the class of a message that a pool describes."""
+    found = pool.FindMessageTypeByName(name)
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(found)
     return message_factory.MessageFactory(pool).GetPrototype(found)  # protobuf before 4.22

@@ -235,6 +235,7 @@ ROWS = _rows(
         "documented up to TensorRT 8.x: loops over FP32 and FP16 only",
     ),
     Row("bool-constant", "a bool constant", "an int32 constant and a Cast", ("legalize-dtypes",), "documented up to TensorRT 8.x: no bool constants"),
+    Row("invalid-onnx", "the model is not valid ONNX", "correct the model: nothing else was looked at", (), "the ONNX specification"),
     Row("no-output", "the model has no outputs", "declare what it computes as outputs"),
     Row("external-data", "weights in another file are missing", "put the files of external data beside the model"),
     Row("profile", "the sizes of the optimization profile do not fit the model", "give shapes that the model can run with: --shapes, --dims"),
@@ -255,7 +256,6 @@ ROWS = _rows(
     Row("unknown-rank", "an input of unknown rank is taken as a scalar", "declare its shape", blocks=False),
     Row("quantize-default-type", "QuantizeLinear without a zero point: uint8 in ONNX, int8 in TensorRT", "add a zero point", blocks=False),
     Row("random-seed", "a random operator: the seed is ignored", "make the random values an input", blocks=False),
-    Row("invalid-onnx", "the model is not valid ONNX, which TensorRT does not notice", "correct the model", blocks=False),
     Row(
         "loop-memory",
         "a loop over tensors with two or more dynamic dims: memory as if each were the largest of them",
@@ -456,6 +456,7 @@ MESSAGES: tuple[tuple[str, str], ...] = (
     (r"not supported by a dedicated kernel", "attention-kernel"),
     (r"Attention nodes with one output|TensorRT Attention|IAttention|_AttentionInput", "attention-form"),
     (r"at least one output", "no-output"),
+    (r"toposort\(", "invalid-onnx"),
     (r"Pre-opset 7", "old-opset"),
     (r"rank of operands should be the same|reshape changes volume|Axis must be in the range", "operand-rank"),
     (r"equal ranks when condition", "if-rank"),

@@ -70,6 +70,7 @@ def opened(model: Any) -> Iterator[ModelSource]:
 
     Raises:
         ModelFileError: the path is no file.
+        GraphError: a graph is not valid ONNX; the parser crashes at some of that.
         GraphTypeError: it is none of these.
     """
     if isinstance(model, ModelSource):
@@ -105,7 +106,9 @@ def content_of(model: Any) -> bytes:
 
 def _of_graph(graph: Graph) -> Iterator[ModelSource]:
     from onnx_gs.io import files
+    from onnx_gs.trt.rules import require_valid
 
+    require_valid(graph)
     if weight_bytes(graph) <= FILE_LIMIT:
         yield ModelSource(content=files.export_onnx(graph).SerializeToString(), graph=graph)
         return

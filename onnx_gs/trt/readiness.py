@@ -14,7 +14,7 @@ from onnx_gs.trt import capability, model_source, parser_errors, profiles, tenso
 from onnx_gs.trt.capability import ROWS, Target, target_of
 from onnx_gs.trt.facts import ModelFacts
 from onnx_gs.trt.findings import Finding
-from onnx_gs.trt.rules import examine, nothing_to_say
+from onnx_gs.trt.rules import examine, malformed, nothing_to_say
 from onnx_gs.trt.session import Session, first_error, interruptible
 
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ def check(model: Any, target: str | Target | None = None, *, static: bool = Fals
     if graph is not None:
         with collector_paused():  # each of its rounds would look through the whole graph
             facts = ModelFacts(graph)
+            result.blockers += malformed(facts)
+            if result.blockers:
+                result.seconds = time.perf_counter() - started
+                return result
             for found in _distinct(examine(facts, wanted)):
                 (result.blockers if ROWS[found.id].blocks else result.warnings).append(found)
     library = None if static else tensorrt.installed()

@@ -25,6 +25,7 @@ from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.slice_by_choice import SliceByChoice
 from onnx_gs.trt.capability import Target, target_of
 from onnx_gs.trt.readiness import Readiness, check
+from onnx_gs.trt.rules import require_valid
 
 if TYPE_CHECKING:
     from onnx_gs.trt.findings import Finding
@@ -59,6 +60,7 @@ class Prepare(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place; what is left in the way is in ``report.shared["readiness"]``."""
         target = target_of(self.target)
+        require_valid(graph)
         self._settle(graph, report)
         _open_functions(graph, report, target)
         for _ in range(self.rounds):

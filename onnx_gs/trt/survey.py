@@ -65,13 +65,14 @@ class Survey:
         made = None if entering is None else _made(domains.version(graph, ""), nodes)
         if weights is None or entering is None or made is None:
             return Survey(opset=opset)
-        return _summed(tensor_data.kinds_of(weights) | entering, made, nodes, opset)
+        kinds = tensor_data.kinds_of(weights) | entering
+        return _summed(made.union(number for number, _ in kinds), max((rank for _, rank in kinds), default=0), nodes, opset)
 
     @staticmethod
     def at(glance: Glance) -> Survey:
         """Take what a look at a message told."""
         made = _made(glance.opset, dict.fromkeys(glance.operators, ()))
-        return Survey(opset=glance.opset) if made is None else _summed(glance.kinds, made, glance.operators, glance.opset)
+        return Survey(opset=glance.opset) if made is None else _summed(glance.types | made, glance.rank, glance.operators, glance.opset)
 
     def only(self, types: AbstractSet[str]) -> bool:
         """Say whether no tensor can have an element type beyond these; False also where that takes more than a look."""
@@ -91,11 +92,11 @@ class Survey:
         return self.rank is not None and self.rank <= rank
 
 
-def _summed(kinds: AbstractSet[tuple[int, int]], made: AbstractSet[int], operators: Iterable[str], opset: int) -> Survey:
-    known = [dtypes.BY_NUMBER.get(number) for number in {*made, *(number for number, _ in kinds)}]
+def _summed(numbers: Iterable[int], rank: int, operators: Iterable[str], opset: int) -> Survey:
+    known = [dtypes.BY_NUMBER.get(number) for number in numbers]
     types = None if None in known else frozenset(t.name for t in known if t is not None)
     keeps = types is not None and _KEEP_RANK.issuperset(operators)
-    return Survey(types, max((_FEW, *(rank for _, rank in kinds))) if keeps else None, opset)
+    return Survey(types, max(_FEW, rank) if keeps else None, opset)
 
 
 def _group(graph: Graph, nodes: dict[str, list[Node]]) -> list[Constant] | None:

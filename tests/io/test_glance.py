@@ -21,7 +21,8 @@ def test_it_names_operators_and_what_enters():
     found = look(PLAIN)
     assert found is not None
     assert found.operators == {"Add", "Relu"}
-    assert found.kinds == {(onnx.TensorProto.FLOAT, 2), (onnx.TensorProto.FLOAT, 1), (onnx.TensorProto.INT64, 3)}
+    assert found.types == {onnx.TensorProto.FLOAT, onnx.TensorProto.INT64}
+    assert found.rank == 3
     assert found.opset == 18
 
 
@@ -36,6 +37,14 @@ def test_it_names_operators_and_what_enters():
         "g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct (x) }",
         "g (float[2] x) => (float[2] y) { y = Neg (x) y = Abs (x) }",
         "g (float[2] x) => (y) { y = Neg (x) }",
+        "g (float[2] x) => () { y = Neg (x) }",
+        "g (float[2] x) => (float[2] y) { y = Add (x, z) }",
+        "g (float[2] x) => (float[2] z) { y = Neg (x) }",
+        "g (float[2] x) => (float[2] y) { y = Add (x) }",
+        "g (float[2] x) => (float[2] y) { y = Neg (x, x) }",
+        "g (float[2] x) => (float[2] y) { y, z = Neg (x) }",
+        "g (float[2] x) => (float[2] y) { y = Concat (x, x) }",
+        'g (float[2] x) => (float[2] y) { y = Clip (x, "", x) }',
     ],
 )
 def test_what_takes_the_graph(text):
