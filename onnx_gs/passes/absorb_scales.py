@@ -25,12 +25,10 @@ class AbsorbScales(NodePass):
     """Let weights take over a factor 1/2, 1/4, 1/8, …, and make one of two factors.
 
     A power of two changes the exponent only, so every product and sum keeps its bits. The one exception are inputs and weights so small that the
-    factor
-    makes them subnormal (below 2^-126 in float32), where rounding falls on the other operand then.
+    factor makes them subnormal (below 2^-126 in float32), where rounding falls on the other operand then.
 
     Matches:   ``Mul`` of a float32 or float64 tensor by a constant 2^-k, read only by ``Conv``, ``ConvTranspose``, ``MatMul`` or ``Gemm`` as data,
-               whose
-               weights are constants that nothing else reads; ``Mul`` of ``Mul`` by two powers of two of at least 1, or by two integers.
+               whose weights are constants that nothing else reads; ``Mul`` of ``Mul`` by two powers of two of at least 1, or by two integers.
     Rewrites:  the weights are multiplied instead; the two factors become one.
     Declines:  weights that are not finite; weights of more than 16 MiB.
 

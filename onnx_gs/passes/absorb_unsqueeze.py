@@ -25,8 +25,7 @@ class AbsorbUnsqueeze(NodePass):
     """Let a reduction keep its dims instead of putting them back, or drop them instead of squeezing them; let a gather of one row keep its dim.
 
     Matches:   ``Unsqueeze`` of a reduction without ``keepdims`` over the same axes; ``Squeeze`` of one with ``keepdims`` over the same axes;
-               ``Unsqueeze``,
-               on the gathered axis, of a ``Gather`` with one constant index of rank 0. Nothing else reads what is between.
+               ``Unsqueeze``, on the gathered axis, of a ``Gather`` with one constant index of rank 0. Nothing else reads what is between.
     Rewrites:  one node with ``keepdims`` the other way round, or an index of rank 1.
     Declines:  other axes.
     """

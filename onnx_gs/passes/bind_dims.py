@@ -24,8 +24,7 @@ class BindDims(Pass):
     """Give symbolic dims their sizes.
 
     Matches:   every declared dim of one of the names, of inputs, outputs and all values between, bodies included; also an expression in the names,
-               such
-               as ``2*batch + 1``, as exporters write it.
+               such as ``2*batch + 1``, as exporters write it.
     Rewrites:  the declared sizes. What is computed from them folds afterwards.
     Declines:  nothing.
 

@@ -25,8 +25,7 @@ class FuseBatchNorm(NodePass):
     """Fuse ``BatchNormalization`` into the convolution or ``Gemm`` before it.
 
     Matches:   ``BatchNormalization`` outside training with constant parameters, of the output of ``Conv``, ``ConvTranspose`` or ``Gemm`` with
-               constant
-               weights that nothing else reads.
+               constant weights that nothing else reads.
     Rewrites:  weights and bias take over scale and shift, computed in float64.
     Declines:  weights that others read, or that are computed.
     """
@@ -46,9 +45,8 @@ class FuseBatchNorm(NodePass):
 class FuseScale(NodePass):
     """Fuse multiplication by, and addition of, a constant for each channel into the operator before it.
 
-    Matches:   ``Mul``, ``Div``, ``Add``, ``Sub`` of a constant and the output of ``Conv``, ``ConvTranspose``, ``Gemm`` or ``BatchNormalization``
-               with constant
-               parameters, which nothing else reads; the constant has one value a channel.
+    Matches:   ``Mul``, ``Div``, ``Add``, ``Sub`` of a constant and the output of ``Conv``, ``ConvTranspose``, ``Gemm`` or ``BatchNormalization`` with
+               constant parameters, which nothing else reads; the constant has one value a channel.
     Rewrites:  the parameters take over scale or shift, computed in float64.
     Declines:  a constant that differs within a channel.
     """

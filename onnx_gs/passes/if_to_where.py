@@ -26,9 +26,8 @@ SELECTABLE = {dtypes.FLOAT, dtypes.FLOAT16, dtypes.DOUBLE, dtypes.INT32, dtypes.
 class IfToWhere(Pass):
     """Replace an ``If`` whose branches are cheap by both branches and a ``Where`` on the condition.
 
-    Matches:   ``ai.onnx::If`` of at most ``max_nodes`` nodes in both branches together, of operators that cannot fail and cost little
-               (elementwise, and
-               moving data), whose outputs have surely equal shapes and one element type: float, double, float16, int32, int64 or bool.
+    Matches:   ``ai.onnx::If`` of at most ``max_nodes`` nodes in both branches together, of operators that cannot fail and cost little (elementwise,
+               and moving data), whose outputs have surely equal shapes and one element type: float, double, float16, int32, int64 or bool.
     Rewrites:  both branches inline; each output by ``Where``, for bool by ``And``, ``Or`` and ``Not``.
     Requires:  opset 9. Each branch computes what it did, to the bit; the values that are not chosen are discarded.
     Declines:  a costly operator, or one that might fail where it did not run before; shapes that may differ (``Where`` would broadcast them).

@@ -24,12 +24,10 @@ class LoopToReduce(Pass):
     """Replace a ``Loop`` that only accumulates by one ``Reduce`` over all trips.
 
     Matches:   ``ai.onnx::Loop`` whose every carried value is ``Add``, ``Mul``, ``Max`` or ``Min`` of itself and something that no carried value
-               enters, read
-               nowhere else; the rest of the body can be computed for all trips at once (see ``vectorize-loop``).
+               enters, read nowhere else; the rest of the body can be computed for all trips at once (see ``vectorize-loop``).
     Rewrites:  what is accumulated, for all trips; ``ReduceSum`` and so on over them; joined with the initial value.
     Requires:  ``Max`` and ``Min`` of int32 or int64: equal to the bit. With ``reorder`` also sums and products, and floats: these are added up in
-               another
-               order, and ONNX Runtime sums integers in floating point (exact below 2⁵³ only), so results are close, not equal.
+               another order, and ONNX Runtime sums integers in floating point (exact below 2⁵³ only), so results are close, not equal.
     Declines:  sums, products and floats without ``reorder``; an initial value that the first trip would broadcast.
     TensorRT:  takes both; a sum loop of 22 network layers becomes 2.
 

@@ -64,14 +64,12 @@ class LowerControlFlow(Pass):
                growing values, counters, vectorized and reducing loops, unrolling; then, where nothing of that is left to do, hoisting, ``Where``,
                buffers, bounds for loops that end by a condition, equal ranks. Constants and shapes are folded between the rounds.
     Requires:  a sorted graph (done here). Names and types of the model's inputs and outputs stay, and so do the names of what is not rewritten;
-               weights
-               are never copied.
+               weights are never copied.
     Declines:  as each pass says; what is still there in the end is in the report's ``left``, with the reasons.
     TensorRT:  see the page on lowering for what it refuses and what is done about it.
 
-    It ends because each round has to make the model smaller by a measure: the operators with bodies, counted by how deep they are nested
-    (unrolling one
-    copies only shallower ones), then the sequence and optional operators, then the values that loops carry.
+    It ends because each round has to make the model smaller by a measure: the operators with bodies, counted by how deep they are nested (unrolling
+    one copies only shallower ones), then the sequence and optional operators, then the values that loops carry.
 
     Args:
         max_nodes: the most nodes that unrolling one loop may give.

@@ -25,10 +25,9 @@ class LowerScan(Pass):
 
     Matches:   ``ai.onnx::Scan``, opset 8 to now: any axes and directions, any number of states, inputs and outputs.
     Rewrites:  to a ``Loop`` over ``Gather`` of the scan inputs, counted from the end where a direction is reverse; outputs turned around and their
-               axis
-               moved by ``Slice`` and ``Transpose``. That is done where there is no state, where the length is known and unrolling fits ``max_nodes``,
-               and for every Scan with ``everything``. Otherwise negative axes become non-negative. A batch (opset 8) is an outer ``Loop``.
-               A body that returns its own input returns an ``Identity`` of it: ONNX Runtime leaves such an output unwritten.
+               axis moved by ``Slice`` and ``Transpose``. That is done where there is no state, where the length is known and unrolling fits
+               ``max_nodes``, and for every Scan with ``everything``. Otherwise negative axes become non-negative. A batch (opset 8) is an outer
+               ``Loop``. A body that returns its own input returns an ``Identity`` of it: ONNX Runtime leaves such an output unwritten.
     Requires:  known ranks where axes are negative or an output's axis is not 0. Arithmetic and its order stay.
     Declines:  unknown ranks; sequence lengths given (opset 8); a reversed output before opset 10.
     TensorRT:  refuses a Scan without state and negative axes (reality rows 17 and 18), takes all other forms.

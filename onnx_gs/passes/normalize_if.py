@@ -29,8 +29,7 @@ class NormalizeIf(Pass):
     Matches:   ``ai.onnx::If``, at any depth.
     Rewrites:  inside the branch that runs when the condition is true, the condition, what it is the negation of, and (for ``And``) what must be true
                then, become constants, and likewise in the other branch: an inner ``If`` that asks again is decided. Outputs that nothing reads go,
-               with
-               the nodes that only they needed; an output for which both branches return the same outer tensor is that tensor.
+               with the nodes that only they needed; an output for which both branches return the same outer tensor is that tensor.
     Requires:  a condition of one element, as ONNX asks.
     Declines:  nothing; an ``If`` that gains nothing stays.
     TensorRT:  refuses an inner ``If`` on the outer condition (reality row 7).

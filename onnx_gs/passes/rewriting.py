@@ -144,9 +144,8 @@ class Work:
     def rounds(self, y: Tensor, x: Tensor) -> bool:
         """Say whether a node that moves ``x`` to ``y`` makes a runtime round.
 
-        ONNX Runtime computes in float32 what it has no 16-bit kernel for, and rounds only where a value passes a node that moves it as it is:
-        between two
-        nodes that compute, such a node is not without effect. Where results may be close instead of equal (``--fuse``), that does not count.
+        ONNX Runtime computes in float32 what it has no 16-bit kernel for, and rounds only where a value passes a node that moves it as it is: between
+        two nodes that compute, such a node is not without effect. Where results may be close instead of equal (``--fuse``), that does not count.
         """
         if self.report.shared.get("close"):
             return False

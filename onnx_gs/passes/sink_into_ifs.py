@@ -23,8 +23,7 @@ class SinkIntoIfs(NodePass):
     """Let the branches of an ``If`` unsqueeze what they return, where that costs no node.
 
     Matches:   ``Unsqueeze`` with constant axes, counted from the front, of an output of an ``If`` that nothing else reads, where each branch returns
-               it from
-               an ``Identity`` or from another such ``Unsqueeze``.
+               it from an ``Identity`` or from another such ``Unsqueeze``.
     Rewrites:  these two become the one ``Unsqueeze``; the one behind the ``If`` goes.
     Declines:  another operator gives the output in one of the branches.
     """

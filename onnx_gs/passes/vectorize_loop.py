@@ -37,8 +37,7 @@ class VectorizeLoop(Pass):
     Matches:   ``ai.onnx::Loop`` without carried values, with a trip count and no condition, whose body gathers by the iteration number and computes
                elementwise or moves data.
     Rewrites:  the iteration number becomes a ``Range``; ``Gather(x, i)`` of a tensor of that very length becomes the tensor; each node works on a
-               leading
-               axis of trips; a row that is the same each trip is expanded.
+               leading axis of trips; a row that is the same each trip is expanded.
     Requires:  known ranks. Results are equal to the bit: only operators whose result for an element does not depend on its place.
     Declines:  other operators (a batched MatMul may add in another order), computed axes and shapes, nested bodies.
     TensorRT:  takes both; vectorized, 19 network layers become 1 and the engine a quarter.
