@@ -54,11 +54,13 @@ def build_isolated(model: Any, output: Any, options: BuildOptions, progress: Cal
                 given = str(source.as_file(folder).absolute())
                 request = {"model": given, "engine": str(built), "options": options, "progress": progress is not None}
                 (folder / "request").write_bytes(pickle.dumps(request))
-            status, said = _run(command(folder), progress)
+            status, said, cancelled = _run(command(folder), progress)
         answer = folder / "answer"
         if not answer.exists():
             raise _died(status, said)
         result = pickle.loads(answer.read_bytes())  # noqa: S301 - written by our own child, in a folder only we can open
+        if cancelled and isinstance(result, KeyboardInterrupt):
+            result = TensorRTError("the build was cancelled", fix="the progress callable returned False")
         if isinstance(result, OnnxGsError):
             result.what = result.what.replace(f"'{built}'", _named(output))
         if isinstance(result, BaseException):
@@ -84,22 +86,24 @@ def _placing(output: Any) -> Iterator[None]:
         raise ModelFileError(f"{_named(output)} cannot be written: {wrong.strerror or wrong}", fix=fix) from wrong
 
 
-def _run(arguments: list[str], progress: Callable[[str, str | None, int, int], object] | None) -> tuple[int, str]:
-    """Run the child, pass its progress on, and give its status and what it said last."""
+def _run(arguments: list[str], progress: Callable[[str, str | None, int, int], object] | None) -> tuple[int, str, bool]:
+    """Run the child, pass its progress on, and give its status, what it said last, and whether whoever hears of progress cancelled it."""
     said: list[str] = []
+    cancelled = False
     pipe = subprocess.PIPE  # of standard input nothing is written: that it is closed tells the child that this process is gone
     with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, errors="replace") as child:  # noqa: S603 - our own module
         try:
             for line in child.stdout or ():
                 if line.startswith(_MARK):
-                    if progress is not None and progress(*json.loads(line[len(_MARK) :])) is False:
+                    if progress is not None and progress(*json.loads(line[len(_MARK) :])) is False and not cancelled:
+                        cancelled = True
                         child.send_signal(signal.SIGINT)
                 else:
                     said.append(line.rstrip())
         except BaseException:
             child.kill()
             raise
-    return child.returncode, "\n".join(said[-5:])
+    return child.returncode, "\n".join(said[-5:]), cancelled
 
 
 def _died(status: int, said: str) -> TensorRTError:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.errors import GraphValueError, TensorRTError
+from onnx_gs.errors import GraphTypeError, GraphValueError, TensorRTError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,9 @@ LOGGER = logging.getLogger("onnx_gs")
 
 #: Smallest, usual and largest size of a dynamic dim for which the caller gave none.
 DEFAULT_RANGE = (1, 4, 8)
+
+#: The largest size that TensorRT takes.
+LARGEST = (1 << 31) - 1
 
 _SYNTAX = (
     "write NAME:MIN..OPT..MAX, such as x:1x3x224x224..4x3x224x224..8x3x224x224, and NAME=MIN..OPT..MAX for the values of an input that sets shapes"
@@ -117,6 +120,8 @@ def parse_shapes(text: str) -> dict[str, ShapeRange]:
         >>> {name: str(r) for name, r in parse_shapes("x:1x3..4x3..8x3,n=2x2").items()}
         {'x': '1x3..4x3..8x3', 'n': '2x2'}
     """
+    if not isinstance(text, str):
+        raise GraphTypeError(f"{text!r} is no text", fix=_SYNTAX)
     found: dict[str, ShapeRange] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         match = re.fullmatch(r"(?P<name>.+?)(?P<kind>[:=])(?P<range>-?\d+(?:x-?\d+)*(?:\.\.-?\d+(?:x-?\d+)*){0,2})?", part)
@@ -287,6 +292,8 @@ def _values_of(spec: InputSpec) -> str:
 
 def _check_order(where: str, bounds: tuple[int, int, int]) -> None:
     low, usual, high = bounds
+    if max(map(abs, bounds)) > LARGEST:
+        raise GraphValueError(f"{where} has the range {low}..{usual}..{high}, which is out of reach", fix=f"sizes go up to {LARGEST}")
     if not low <= usual <= high:
         raise GraphValueError(
             f"{where} has the range {low}..{usual}..{high}, which is not in order", fix="the smallest comes first, the largest last"

@@ -145,7 +145,7 @@ class Runner:
         gpu_allocator: Any = None,
     ) -> None:
         """Load the engine."""
-        if not isinstance(scratch, Scratch) and scratch not in {"own", "shared"}:
+        if not isinstance(scratch, Scratch) and scratch not in ("own", "shared"):
             raise GraphValueError(f"scratch is '{scratch}'", fix="it is 'own', 'shared', or a Scratch")
         self.scratch = scratch if isinstance(scratch, Scratch) else Scratch() if scratch == "shared" else None
         self.device = device

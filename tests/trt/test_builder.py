@@ -97,6 +97,8 @@ def test_values_of_an_input_that_sets_shapes():
         ({"shapes": "z:4x3"}, "shapes are given for 'z', which is no input"),
         ({"dims": {"k": (1, 2, 3)}}, "a range is given for dim 'k', which no input has"),
         ({"typo": 1}, "'typo' is no build option"),
+        ({"shapes": "x:1x3..1x3..4000000000x3"}, "dim 0 of input 'x' has the range 1..1..4000000000, which is out of reach"),
+        ({"dims": {"n": 1 << 70}}, "dim 'n' has the range"),
         ({"refit": "never"}, "refit is 'never'"),
     ],
 )
@@ -370,6 +372,12 @@ def test_an_isolated_build_gives_the_same_engine(tmp_path):
 def test_an_isolated_build_into_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ModelFileError, match="cannot be written"):
         build(parse(ADD), tmp_path / "no" / "m.engine", isolate=True)
+
+
+def test_an_isolated_build_is_cancelled_like_any_other(tmp_path):
+    with pytest.raises(TensorRTError, match="the build was cancelled"):
+        build(parse(ADD), tmp_path / "m.engine", isolate=True, progress=lambda *_: False)
+    assert not names(tmp_path)
 
 
 def test_a_disk_that_is_full_for_an_isolated_build(tmp_path, monkeypatch):
