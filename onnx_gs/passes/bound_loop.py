@@ -33,7 +33,8 @@ class BoundLoop(Pass):
                loop with scan outputs and no trip count gets the bound that evaluating its condition gives, or the one stated in ``bounds``.
     Requires:  opset 10 for the ``Slice``. A stated bound is the caller's word: a loop that would run longer is cut short.
     Declines:  scan outputs, no trip count, and no bound found or stated.
-    TensorRT:  reality rows 11 and 13, and section 7: an engine fills a scan output to the full trip count, whatever the condition said.
+    TensorRT:  its parser knows no iteration number where no trip count is given, and takes no scan output there; an engine fills scan outputs to the
+               full trip count, whatever the condition said.
 
     Before::                                                      After::
         y, z = Loop ("", c, x) <body = b (i, ci, s)                   y, n, r = Loop (8, c, x, 0) <body = b (i, ci, s, j)

@@ -29,7 +29,7 @@ class BufferGrowth(Pass):
     Rewrites:  the initial value with as many rows of zeros behind it as there will be trips; each trip writes its row with ``ScatterND``.
     Requires:  opset 11, known ranks and element type. Values stay to the bit; a read past the rows written so far, which was an error, gives zero.
     Declines:  other readers, positions that may count from the end, more than one row a trip.
-    TensorRT:  a recurrence must keep its shape (reality row 8).
+    TensorRT:  a recurrence must keep its shape.
 
     Before::                                                       After::
         y = Loop (m, "", x) <body = b (i, ci, s) => (co, so) {         b = Concat <axis = 0> (x, zeros)

@@ -27,7 +27,7 @@ class EqualizeRanks(Pass):
     Rewrites:  leading dims of 1 in the branch of lower rank.
     Requires:  known ranks. Values stay to the bit.
     Declines:  a reader that would see the difference, or the model's output; with the name of what decides.
-    TensorRT:  a conditional's outputs must have equal ranks (reality row 6).
+    TensorRT:  a conditional's outputs must have equal ranks.
 
     Before::                                                  After::
         v = If (c) <then: { t = Identity (scalar) },              v = If (c) <then: { t = Unsqueeze (Identity (scalar), [0, 1]) },

@@ -30,7 +30,7 @@ class GrowToScanOutput(Pass):
                and joined to the initial value. Works with any trip count.
     Requires:  what a trip adds has the same, known shape each trip; dims that are computed need opset 14. Arithmetic stays.
     Declines:  the value is read inside (unroll, if the trip count is known); the added part has an unknown rank, or a length that may differ.
-    TensorRT:  a recurrence must keep its shape (reality row 8).
+    TensorRT:  a recurrence must keep its shape.
 
     Before::                                                            After::
         y = Loop (m, c, x) <body = b (i, ci, s) => (co, so)               z = Loop (m, c) <body = b (i, ci) => (co, r) {

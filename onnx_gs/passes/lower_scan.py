@@ -30,7 +30,7 @@ class LowerScan(Pass):
                ``Loop``. A body that returns its own input returns an ``Identity`` of it: ONNX Runtime leaves such an output unwritten.
     Requires:  known ranks where axes are negative or an output's axis is not 0. Arithmetic and its order stay.
     Declines:  unknown ranks; sequence lengths given (opset 8); a reversed output before opset 10.
-    TensorRT:  refuses a Scan without state and negative axes (reality rows 17 and 18), takes all other forms.
+    TensorRT:  refuses a Scan without state and negative axes, takes all other forms.
 
     Before::                                                             After::
         y, z = Scan (x, q) <num_scan_inputs = 1,                             y, z = Loop (3, "", x) <body = b (i, ci, s) => (co, so, o)

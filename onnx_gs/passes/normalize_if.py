@@ -32,7 +32,7 @@ class NormalizeIf(Pass):
                with the nodes that only they needed; an output for which both branches return the same outer tensor is that tensor.
     Requires:  a condition of one element, as ONNX asks.
     Declines:  nothing; an ``If`` that gains nothing stays.
-    TensorRT:  refuses an inner ``If`` on the outer condition (reality row 7).
+    TensorRT:  refuses an inner ``If`` on the outer condition.
 
     Before::                                                        After::
         y = If (c) <then_branch = t () => (a) {                         y = If (c) <then_branch = t () => (a) { a = Neg (x) },

@@ -31,7 +31,7 @@ class NormalizeLoop(Pass):
                values and scan outputs that nothing needs go, and the nodes that only they needed.
     Requires:  as many body inputs and outputs as the node's own; unique names (done here).
     Declines:  the condition input is absent though the body computes one (ONNX ignores it, ONNX Runtime obeys it).
-    TensorRT:  reality rows 11 and 12: the parser does not know the condition inside where none is given.
+    TensorRT:  its parser does not know the condition inside where none is given.
 
     Before::                                                      After::
         y, v = Loop (m, "", x, w) <body = b (i, ci, s, q)             y = Loop (m, "", x) <body = b (i, ci, s)

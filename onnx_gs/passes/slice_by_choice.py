@@ -27,7 +27,7 @@ class SliceByChoice(Pass):
     Rewrites:  an ``If`` on the condition with the two slices as branches.
     Requires:  opset 10. Values stay to the bit.
     Declines:  nothing; a bound that integers and shapes decide stays, as TensorRT computes it.
-    TensorRT:  computes sizes from integers only (reality row 15); branches of equal rank may differ in size.
+    TensorRT:  computes sizes from integers only; branches of equal rank may differ in size.
 
     Before::                                                  After::
         n = Where (c, two, four)                                  y = If (c) <then: { a = Slice (x, zero, two) },

@@ -33,7 +33,7 @@ class SliceByCounter(Pass):
     Requires:  the slice stays inside ``x`` in every trip: the last trip's number and the dim are known, or the trip count is that very dim, or
                the model declares a shape for what is computed from the slice that only a whole slice gives.
     Declines:  a width that changes; bounds that may leave the tensor, where ``Slice`` clamps and ``Gather`` fails.
-    TensorRT:  refuses slice bounds made from the iteration number (reality row 9).
+    TensorRT:  refuses slice bounds made from the iteration number.
 
     Before::                                                 After::
         j = Add (i1, one)  r = Slice (x, i1, j, [0])             r = Gather <axis = 0> (x, i1)

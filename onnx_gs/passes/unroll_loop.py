@@ -32,8 +32,9 @@ class UnrollLoop(Pass):
                Captures and weights stay shared. No trip: carried values are the initial ones, scan outputs have no rows.
     Requires:  unique names (done here). Arithmetic and its order stay.
     Declines:  an unknown trip count, with what decides it; more than ``max_nodes`` nodes; no trip and scan outputs of unknown row shape.
-    TensorRT:  takes counted loops; unrolling removes what it refuses inside (reality rows 8, 9, 10), and small unrolled loops give smaller, faster
-               engines. A model without loops can be captured in a CUDA graph.
+    TensorRT:  takes counted loops; unrolling removes what it refuses inside (carried values that change shape, slices by the iteration number, an
+               ``If`` that changes a size), and small unrolled loops give smaller, faster engines. A model without loops can be captured in a CUDA
+               graph.
 
     Before::                                                       After::
         y = Loop (2, "", x) <body = b (i, ci, s) => (co, so)          a = Add (x, w)
