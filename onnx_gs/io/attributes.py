@@ -61,7 +61,7 @@ def python_type(kind: int) -> Any:
 
 
 def onnx_type(wanted: Any) -> int:
-    """Give the attribute type for a Python-side type of values.
+    """Give the attribute type for a Python-side type of values: ``UNDEFINED`` for None; an attribute type stays as it is.
 
     Raises:
         GraphTypeError: no attribute holds such values.

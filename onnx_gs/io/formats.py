@@ -75,26 +75,16 @@ def load(path: str, *, graph_type: type[Any] = Graph, function_type: type[Any] =
         OnnxGsError: the model breaks a rule of ONNX.
     """
     wanted = of(path)
-    if wanted in {None, ONNX}:
+    if wanted is None or wanted == ONNX:
         return files.load(path, graph_type=graph_type, function_type=function_type, absent=absent)
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            what, fix = "it is no UTF-8 text", "a model that is not stored as text is named .onnx"
-        else:
-            what, fix = (error.strerror or str(error)).lower(), None
-        failure = ModelFileError(f"file cannot be read as {wanted}: {what}", where=f"file '{path}'", fix=fix)
-        raise mistaken.explained(failure, path) from error
+    content = _read_text(path, wanted)
     if wanted == ONNX_TEXT:
         try:
             return text.parse(content, graph_type=graph_type, function_type=function_type)
         except GraphError as error:
             if not error.what.startswith("ONNX text does not parse"):  # but breaks a rule
                 raise
-            fix = "it is read as ONNX text, as its extension says; it is no ONNX model, or belongs under another name"
-            raise ModelFileError(error.what, where=f"file '{path}'", fix=fix) from error
+            raise _not_as_named(path, wanted, error.what) from error
     model = onnx.ModelProto()
     try:
         if wanted == JSON:
@@ -102,12 +92,27 @@ def load(path: str, *, graph_type: type[Any] = Graph, function_type: type[Any] =
         else:
             text_format.Parse(content, model)
     except (json_format.ParseError, text_format.ParseError, DecodeError, ValueError) as error:
-        what = f"{wanted} does not parse: {' '.join(str(error).split())[:300]}"
-        fix = f"it is read as {wanted}, as its extension says; it is no ONNX model, or belongs under another name"
-        raise ModelFileError(what, where=f"file '{path}'", fix=fix) from error
-    return import_model(
-        model, graph_type=graph_type, function_type=function_type, base_dir=os.path.dirname(path), owned=True, absent=absent
-    )  # fmt: skip
+        raise _not_as_named(path, wanted, f"{wanted} does not parse: {' '.join(str(error).split())[:300]}") from error
+    folder = os.path.dirname(path)
+    return import_model(model, graph_type=graph_type, function_type=function_type, base_dir=folder, owned=True, absent=absent)
+
+
+def _read_text(path: str, wanted: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            what, fix = "it is no UTF-8 text", "a model that is not stored as text is named .onnx"
+        else:
+            what, fix = (error.strerror or str(error)).lower(), None
+        failure = ModelFileError(f"file cannot be read as {wanted}: {what}", where=f"file '{path}'", fix=fix)
+        raise mistaken.explained(failure, path) from error
+
+
+def _not_as_named(path: str, wanted: str, what: str) -> ModelFileError:
+    fix = f"it is read as {wanted}, as its extension says; it is no ONNX model, or belongs under another name"
+    return ModelFileError(what, where=f"file '{path}'", fix=fix)
 
 
 def save(graph: Graph, path: str, *, external_data: str | None = None) -> None:

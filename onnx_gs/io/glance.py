@@ -15,6 +15,7 @@ import onnx.defs
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from onnx_gs.io import importer, tensor_data
+from onnx_gs.io.plain_ops import PLAIN
 from onnx_gs.io.utf8 import message_class
 from onnx_gs.ir.node import ONNX_DOMAINS
 
@@ -55,7 +56,7 @@ def glance(model: onnx.ModelProto) -> Glance | None:
     flat.ParseFromString(graph.SerializeToString())
     nodes, weights = flat.node, flat.initializer
     operators, reads, makes = Counter(nodes.op_type[:]), nodes.input[:], nodes.output[:]
-    if not all(map(importer._is_plain, operators)) or not ONNX_DOMAINS.issuperset(nodes.domain[:]):
+    if not PLAIN.issuperset(operators) or not ONNX_DOMAINS.issuperset(nodes.domain[:]):
         return None
     if tensor_data.EXTERNAL in weights.data_location[:]:
         return None

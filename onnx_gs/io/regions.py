@@ -263,7 +263,27 @@ class SourceFile:
             self._fd = -1
 
 
-class AbsentFile(SourceFile):
+class _StandIn(SourceFile):
+    """What takes a file's place and has no descriptor."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, size: int, *, pinned: bool) -> None:
+        """Open nothing."""
+        self._fd, self._users, self._pinned, self._mapping, self._stamp = -1, 0, pinned, None, None
+        self.path, self.name, self.size = "", name, size
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Unlike that of any file."""
+        return (-1, id(self))
+
+    def is_at(self, path: str, *, unchanged: bool = False) -> bool:
+        """Say no: it is nowhere."""
+        return False
+
+
+class AbsentFile(_StandIn):
     """Stands for a file that is missing or too short, in a model that is loaded to look at its structure only.
 
     Args:
@@ -275,23 +295,14 @@ class AbsentFile(SourceFile):
 
     def __init__(self, name: str, why: ModelFileError) -> None:
         """Open nothing."""
-        self._fd, self._users, self._pinned, self._mapping, self._stamp = -1, 0, False, None, None
-        self.path, self.name, self.size, self.why = "", name, sys.maxsize, why
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Unlike that of any file."""
-        return (-1, id(self))
-
-    def is_at(self, path: str, *, unchanged: bool = False) -> bool:
-        """Say no: it is nowhere."""
-        return False
+        super().__init__(name, sys.maxsize, pinned=False)
+        self.why = why
 
     def _opened(self) -> int:
         raise ModelFileError(self.why.what, where=self.why.where, fix=self.why.fix)
 
 
-class MemoryFile(SourceFile):
+class MemoryFile(_StandIn):
     """The whole content of a small file, read once: weights are views of it, and what happens to the file later does not matter.
 
     Args:
@@ -303,17 +314,8 @@ class MemoryFile(SourceFile):
 
     def __init__(self, content: bytes, name: str) -> None:
         """Open nothing."""
-        self._fd, self._users, self._pinned, self._mapping, self._stamp = -1, 0, True, None, None
-        self.path, self.name, self.size, self.content = "", name, len(content), content
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Unlike that of any file."""
-        return (-1, id(self))
-
-    def is_at(self, path: str, *, unchanged: bool = False) -> bool:
-        """Say no: it is nowhere."""
-        return False
+        super().__init__(name, len(content), pinned=True)
+        self.content = content
 
     def pin(self) -> None:
         """Do nothing: it cannot go away."""
