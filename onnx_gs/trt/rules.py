@@ -83,7 +83,7 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     """Apply every rule to the interface, then to every node that it may be about."""
     yield from _interface(facts, target)
     # most models have no unusual type anywhere, and then the rules about types need not look at every node
-    every = EVERY if facts.unusual() or not target.bool_constants else ()
+    every = EVERY if facts.unusual() or not _bools_are_fine(facts.survey, target) else ()
     rules = {op: _awake(op, facts.survey) for op in facts.operators}
     skipped = frozenset() if every else frozenset(op for op in facts.operators if not rules[op] and target.lacks(op) is None)
     for place in facts.index.all if not skipped else places(facts.graph, skipped):
@@ -142,12 +142,16 @@ def nothing_to_say(glance: Glance, target: Target) -> bool:
     """Say whether no rule has a word about a model, as far as a look at its message tells; False where it takes the graph to say so."""
     survey = Survey.at(glance)
     return (
-        target.bool_constants
+        _bools_are_fine(survey, target)
         and survey.all_plain
         and survey.stays_below(MAX_RANK)
         and survey.only(_CALM_BORDER)
         and not any(_awake(op, survey) or target.lacks(op) is not None for op in glance.operators)
     )
+
+
+def _bools_are_fine(survey: Survey, target: Target) -> bool:
+    return target.bool_constants or survey.lacks({"BOOL"})
 
 
 def _awake(op: str, survey: Survey) -> tuple[Rule, ...]:

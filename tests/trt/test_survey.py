@@ -164,6 +164,24 @@ def test_a_model_by_path_and_its_graph_get_the_same_answer(tmp_path, text, rows)
     assert {f.id for f in by_path.blockers + by_path.warnings} == rows
 
 
+def test_old_targets_take_a_graph_only_where_there_may_be_bool_constants(tmp_path):
+    from onnx import parser
+
+    from onnx_gs.io.files import ModelFile
+    from onnx_gs.io.glance import glance
+    from onnx_gs.trt.rules import nothing_to_say
+
+    old = capability.target_of("tensorrt-8.6")
+    for body, quiet in (("y = Relu (x)", True), ("c = Less (x, x) d = Not (c) y = Where (d, x, x)", False)):
+        path = tmp_path / "m.onnx"
+        model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]>\ng (float[2] x) => (float[2] y) {{ {body} }}')
+        path.write_bytes(model.SerializeToString())
+        seen = glance(ModelFile(path).message)
+        assert seen is not None
+        assert nothing_to_say(seen, old) is quiet
+        assert check(path, old, static=True).as_dict() == check(gs.load(path), old, static=True).as_dict()
+
+
 def test_what_no_rule_has_a_word_about_takes_no_graph(tmp_path, monkeypatch):
     from onnx_gs.io.files import ModelFile
 
