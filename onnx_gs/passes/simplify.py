@@ -200,7 +200,7 @@ class Simplify(Pass):
     def _sweep(self, graph: Graph, report: Report, ran: list[Pass]) -> bool:
         """Drop what became dead; the report has an entry only where this was asked for by name, as it follows from the other entries."""
         if not self._wants(Cleanup.name):
-            return False
+            return _drop_folded(graph, report)
         ran.append(Cleanup())
         started = time.perf_counter()
         if self.only:
@@ -259,4 +259,20 @@ def _ready(graph: Graph, report: Report) -> set[int]:
             else:
                 if node._inputs:
                     found.add(id(node))
+    return found
+
+
+def _drop_folded(graph: Graph, report: Report) -> bool:
+    """Drop what folding left of the nodes that it computed: without outputs they are no part of a model, cleaned up or not."""
+    found = False
+    for owner in (g for work in works(graph, report) for g in work.graphs()):
+        folded = [node for node in owner.nodes if not node._outputs]
+        if folded:
+            found = True
+            for node in folded:
+                node._inputs.clear()
+            owner.nodes[:] = [node for node in owner.nodes if node._outputs]
+    if found:
+        for work in works(graph, report):
+            work.forget_nodes()
     return found

@@ -131,3 +131,9 @@ def test_a_computed_size_of_zero_keeps_a_dim_that_has_elements():
     text = """g (int64 k) => (int64[] y) <int64 zero = {0}, int64 one = {1}, int64[1] c = {7}>
               { r = Range (zero, k, one) s = Shape (r) t = Reshape (c, s) y = Shape (t) }"""
     assert_equal_outputs(Simplify(), text, *({"k": np.array(k, np.int64)} for k in (0, 1)))
+
+
+@pytest.mark.parametrize("options", [{"only": ("fold-constants",)}, {"skip": ("cleanup",)}])
+def test_a_model_is_whole_without_the_cleanup(options):
+    text = "g (float[n] x) => (float[] y) <float a = {2}> { c = Constant <value_float = 3.0> () b = Mul (a, c) s = Add (x, b) y = Relu (s) }"
+    assert_equal_outputs(Simplify(**options), text)
