@@ -70,7 +70,7 @@ def checked(path: str, session: Session) -> str | bytes:
     """
     from onnx_gs import load, save
     from onnx_gs.io import formats
-    from onnx_gs.trt.rules import require_valid
+    from onnx_gs.trt.validity import require_valid
 
     if path != "-":
         graph = read(path, session)

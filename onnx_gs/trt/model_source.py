@@ -106,7 +106,7 @@ def content_of(model: Any) -> bytes:
 
 def _of_graph(graph: Graph) -> Iterator[ModelSource]:
     from onnx_gs.io import files
-    from onnx_gs.trt.rules import require_valid
+    from onnx_gs.trt.validity import require_valid
 
     require_valid(graph)
     if weight_bytes(graph) <= FILE_LIMIT:

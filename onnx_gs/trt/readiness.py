@@ -14,8 +14,9 @@ from onnx_gs.trt import capability, model_source, parser_errors, profiles, tenso
 from onnx_gs.trt.capability import ROWS, Target, target_of
 from onnx_gs.trt.facts import ModelFacts
 from onnx_gs.trt.findings import Finding
-from onnx_gs.trt.rules import examine, malformed, nothing_to_say
+from onnx_gs.trt.rules import examine, nothing_to_say
 from onnx_gs.trt.session import Session, first_error, interruptible
+from onnx_gs.trt.validity import malformed
 
 if TYPE_CHECKING:
     from onnx_gs.trt.options import BuildOptions

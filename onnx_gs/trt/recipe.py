@@ -25,7 +25,7 @@ from onnx_gs.passes.simplify import Simplify
 from onnx_gs.passes.slice_by_choice import SliceByChoice
 from onnx_gs.trt.capability import Target, target_of
 from onnx_gs.trt.readiness import Readiness, check
-from onnx_gs.trt.rules import require_valid
+from onnx_gs.trt.validity import require_valid
 
 if TYPE_CHECKING:
     from onnx_gs.trt.findings import Finding
