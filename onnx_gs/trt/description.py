@@ -276,7 +276,7 @@ def describe_network(network: trt.INetworkDefinition, paths: dict[str, str] | No
 def _tensor(tensor: Any) -> str:
     try:
         shape = "x".join("?" if d < 0 else str(d) for d in tensor.shape) or "scalar"
-    except ValueError:  # the bindings' way to say that the rank is unknown
+    except (RuntimeError, ValueError):  # the bindings' ways to say that there is no shape, and that the rank is unknown
         shape = "unknown rank"
     return f"{tensor.name} {tensor.dtype.name.lower()} {shape}"
 

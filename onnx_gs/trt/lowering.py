@@ -9,9 +9,12 @@ import numpy as np
 from onnx_gs.ir import Constant
 from onnx_gs.trt.operators import OPERATORS, Unlowered, dim, elementwise, first_rows, scalar_int
 from onnx_gs.trt.places import Place, places
-from onnx_gs.trt.tensorrt import trt
+from onnx_gs.trt.session import first_error
+from onnx_gs.trt.tensorrt import listen, trt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from onnx_gs.ir import Graph, Node, Tensor
     from onnx_gs.trt.network_builder import ConditionalBuilder, LoopBuilder, NetworkBuilder
 
@@ -84,7 +87,7 @@ class _Lowering:
             raise Unlowered(f"{node.op} of opset {self.opset}")
         control = {"If": self.conditional, "Loop": self.loop, "Scan": self.scan}.get(node.op)
         if control is not None:
-            return control(node)
+            return self.settled(control, node)
         if node.op == "Constant":
             if "value" not in node.attrs or not hasattr(node.attrs["value"], "values"):
                 raise Unlowered("a Constant of this kind")
@@ -92,8 +95,20 @@ class _Lowering:
         lowering = OPERATORS.get(node.op)
         if lowering is None or len(node.outputs) != 1:
             raise Unlowered(f"operator {node.op}")
-        made = self.net._said(lambda: lowering(self.net, [self.value(t) for t in node.inputs], dict(node.attrs)), self.places[id(node)].path)
+        made = self.net.settled(lambda: lowering(self.net, [self.value(t) for t in node.inputs], dict(node.attrs)), self.places[id(node)].path)
         return [self.named(node, made)]
+
+    def settled(self, control: Callable[[Node], list[Any]], node: Node) -> list[Any]:
+        """Lower control flow, and ask for the shapes of what it gives: TensorRT looks at most of a loop only then."""
+        with listen(quiet=True) as heard:
+            try:
+                made = control(node)
+                for value in made:
+                    if isinstance(value, trt.ITensor):
+                        value.shape
+            except RuntimeError as why:  # of the bindings; ours are others
+                raise Unlowered(first_error(heard.errors) if heard.errors else str(why)) from why
+        return made
 
     def named(self, node: Node, tensor: Any) -> Any:
         """Name the layer's tensor after the node's output, where that is possible."""

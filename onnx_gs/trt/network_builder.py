@@ -22,7 +22,7 @@ from onnx_gs.trt.tensorrt import trt
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from onnx_gs.ir import Graph
     from onnx_gs.trt.engine import Engine
@@ -133,16 +133,10 @@ class NetworkBuilder:
         for given in inputs:
             if given is not None and not isinstance(given, trt.ITensor):
                 _numbers(given)
-        with tensorrt.listen(quiet=True) as heard:
-            try:
-                made = self._said(lambda: lowering(self, list(inputs), attributes), f"operator {op}")
-                made.shape  # TensorRT looks at most of a layer only when its shape is asked for
-            except Unlowered as why:
-                raise TensorRTError(f"operator '{op}' cannot be lowered here: {why}") from None
-            except (IndexError, RuntimeError, TypeError, ValueError) as why:
-                if isinstance(why, OnnxGsError):
-                    raise
-                raise TensorRTError(f"TensorRT refuses operator {op}: {first_error(heard.errors) if heard.errors else why}") from why
+        try:
+            made = self.settled(lambda: lowering(self, list(inputs), attributes), f"operator {op}")
+        except Unlowered as why:
+            raise TensorRTError(f"operator '{op}' cannot be lowered here: {why}") from None
         if name:
             made.name = name
         return made  # type: ignore[no-any-return]
@@ -155,7 +149,7 @@ class NetworkBuilder:
         """Make a tensor a network output.
 
         Raises:
-            GraphValueError: another output has the name.
+            GraphValueError: another output, or an input, has the name.
         """
         tensor = self.tensor(tensor)
         if name:
@@ -163,7 +157,10 @@ class NetworkBuilder:
                 raise GraphValueError(f"there are two outputs '{name}'", fix="give each a name of its own")
             if tensor.is_network_input or tensor.is_network_output:
                 tensor = self.network.add_identity(tensor).get_output(0)
-            tensor.name = name
+            with tensorrt.listen(quiet=True):
+                tensor.name = name
+            if tensor.name != name:  # TensorRT only logs that it does not take it
+                raise GraphValueError(f"no output can be named '{name}': another tensor is", fix="give it another name")
         self.network.mark_output(tensor)
 
     def loop(self, name: str | None = None) -> LoopBuilder:
@@ -181,6 +178,22 @@ class NetworkBuilder:
         what = f"the condition of conditional '{name}'" if name else "the condition of a conditional"
         made = ConditionalBuilder(self, self.scalar(condition, ("BOOL",), what), name)
         self._conditionals.append(made)
+        return made
+
+    def settled(self, call: Callable[[], Any], what: str) -> Any:
+        """Add layers, and give the tensor that they make, in which TensorRT finds no fault.
+
+        Raises:
+            TensorRTError: it finds one.
+        """
+        with tensorrt.listen(quiet=True) as heard:
+            try:
+                made = self._said(call, what)
+                made.shape  # TensorRT looks at most of a layer only when its shape is asked for
+            except (IndexError, RuntimeError, TypeError, ValueError) as why:
+                if isinstance(why, OnnxGsError):
+                    raise
+                raise TensorRTError(f"TensorRT refuses {what}: {first_error(heard.errors) if heard.errors else why}") from why
         return made
 
     def scalar(self, value: Any, types: tuple[str, ...], what: str) -> trt.ITensor:

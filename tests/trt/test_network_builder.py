@@ -402,6 +402,26 @@ def test_a_double_inside_goes_to_the_parser():
     assert NetworkBuilder.from_graph(parse("g (double[2] x) => (double[2] y) { y = Add (x, x) }")).via == "parser"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (uint8[3] x) => (uint8[3] y) { y = Sub (x, x) }",
+        (
+            "g (float[2] x, float n) => (float[2] y, float[k,2] z) <bool c = {1}> { m = Cast <to = 7> (n) y, z = Loop <body = b (int64 i, bool ci, float[2] s) => "
+            "(bool co, float[2] so, float[2] r) { co = Identity (ci) so = Add (s, s) r = Identity (so) }> (m, c, x) }"
+        ),
+    ],
+)
+def test_what_tensorrt_refuses_is_no_network_that_says_so_later(text):
+    with pytest.raises(TensorRTError):
+        NetworkBuilder.from_graph(parse(text))
+
+
+def test_an_input_that_is_an_output_too_keeps_its_name_or_is_refused():
+    with pytest.raises(GraphError, match="no output can be named 'x'"):
+        NetworkBuilder.from_graph(parse("g (float[2] x) => (float[2] x, float[2] y) { y = Neg (x) }"), fallback=False)
+
+
 def test_interfaces_stay():
     graph = parse("g (float[n,2] x) => (float[n,2] y, float[n,2] x2) { y = Neg (x) x2 = Identity (y) }")
     net = NetworkBuilder.from_graph(graph, fallback=False)
