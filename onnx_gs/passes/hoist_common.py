@@ -11,6 +11,7 @@ from onnx_gs.ir import Constant, Node, Variable, edit, walk
 from onnx_gs.ops import traits
 from onnx_gs.passes.base import Pass
 from onnx_gs.passes.emitter import Emitter
+from onnx_gs.passes.rewriting import may_have_16_bits, mentions_16_bits, moves
 from onnx_gs.passes.share_subexpressions import attribute_key
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class HoistCommon(Pass):
     Matches:   a node of the then-branch and one of the else-branch with the same operator, attributes and inputs, all from outside the branches.
     Rewrites:  one of them goes before the ``If``, the other goes, and both branches capture the result; so on with what reads it.
     Requires:  deterministic operators without bodies. As one of the branches runs in any case, nothing is computed that was not before.
-    Declines:  nothing; what is not common stays.
+    Declines:  what computes 16-bit floats; what is not common stays.
     TensorRT:  takes both; fewer layers are inside the conditional.
 
     Before::                                                     After::
@@ -43,15 +44,17 @@ class HoistCommon(Pass):
         for root in (graph, *graph.functions):
             edit.rename_apart(root)
             with edit.Editor(root) as editor:
-                for owner, node in reversed(list(walk.nodes(root, op="If"))):  # inner ones first
+                choices = list(walk.nodes(root, op="If"))
+                narrow = bool(choices) and mentions_16_bits(root)
+                for owner, node in reversed(choices):  # inner ones first
                     if all(b in node.attrs for b in ("then_branch", "else_branch")):
-                        pairs = _pairs(node)
+                        pairs = _pairs(node, narrow)
                         if pairs:
                             report.rewrote(owner, node, f"{len(pairs)} common nodes")
                             _hoist(editor, owner, node, pairs)
 
 
-def _pairs(node: Node) -> list[tuple[Node, Node]]:
+def _pairs(node: Node, narrow: bool) -> list[tuple[Node, Node]]:
     """List the nodes that both branches have, in order."""
     then, other = node.attrs["then_branch"], node.attrs["else_branch"]
     local = {id(t) for body in (then, other) for n in body.nodes for t in n.outputs}
@@ -65,7 +68,7 @@ def _pairs(node: Node) -> list[tuple[Node, Node]]:
         if any(id(t) in local and i not in shared for t, i in zip(n.inputs, inputs)):
             return None
         attributes = attribute_key(n)
-        if attributes is None or not _movable(n):
+        if attributes is None or not _movable(n) or _is_rounded(n, narrow):
             return None
         return (n.op, n.overload, attributes, tuple(input_key(t, i) for t, i in zip(n.inputs, inputs)))
 
@@ -105,6 +108,11 @@ def input_key(t: Tensor, identity: int) -> Any:
 
 def _movable(n: Node) -> bool:
     return n.is_onnx and not n.has_body and not traits.is_random(n) and n.op not in traits.STATEFUL and not traits.trains(n)
+
+
+def _is_rounded(n: Node, narrow: bool) -> bool:
+    """Say whether a result may be of 16 bits: a runtime rounds it where a branch reads it from outside, but not between computations."""
+    return narrow and not moves(n) and any(may_have_16_bits(t, narrow) for t in n.outputs)
 
 
 def _hoist(editor: Editor, owner: Graph, node: Node, pairs: list[tuple[Node, Node]]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from onnx_gs.analysis.shape_values import ShapeFacts
-from onnx_gs.ir import walk
+from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.edit import Editor
 from onnx_gs.ir.function import Function
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from onnx_gs.ir import Graph, Node
+    from onnx_gs.ir.dtypes import DataType
 
 
 class Work:
@@ -152,7 +153,7 @@ class Work:
         dtype = self.facts.dtype(y)
         if dtype is None or dtype.bits != 16 or dtype.kind != "float":
             return False
-        return bool(x._inputs) and not _moves(x._inputs[0]) and any(not _moves(reader) for reader in y._outputs)
+        return bool(x._inputs) and not moves(x._inputs[0]) and any(not moves(reader) for reader in y._outputs)
 
     def bypass(self, owner: Graph, node: Node, tensor: Tensor, what: str = "", *, computes: bool = False) -> bool:
         """Let what reads a node's first output read ``tensor``; the node goes. False, and nothing changed, where that is not possible.
@@ -187,7 +188,31 @@ def _refers(node: Node) -> bool:
     return any(isinstance(value, AttributeRef) for value in node.attrs.values())
 
 
-def _moves(node: Node) -> bool:
+def mentions_16_bits(root: Graph) -> bool:
+    """Say whether an input, a weight or a ``Cast`` of a model is of 16-bit floats, so that a tensor of no known type may be too."""
+    for graph in walk.graphs(root):
+        if any(_has_16_bits(dtypes.of(t)) for t in graph.inputs):
+            return True
+        for node in graph.nodes:
+            if any(isinstance(t, Constant) and _has_16_bits(dtypes.of(t)) for t in node._inputs):
+                return True
+            if node.op == "Cast" and _has_16_bits(dtypes.find(node.attrs.get("to"))):
+                return True
+    return False
+
+
+def may_have_16_bits(t: Tensor, mentioned: bool) -> bool:
+    """Say whether a tensor is, or where its type is not known may be, one of 16-bit floats; ``mentioned`` as ``mentions_16_bits`` says."""
+    known = dtypes.of(t)
+    return mentioned if known is None else _has_16_bits(known)
+
+
+def _has_16_bits(known: DataType | None) -> bool:
+    return known is not None and known.kind == "float" and known.bits == 16
+
+
+def moves(node: Node) -> bool:
+    """Say whether an operator hands elements on as they are, so that 16-bit values are rounded there."""
     # a Cast to 16 bits and one back are none to ONNX Runtime, where nothing is between
     return node.domain in ONNX_DOMAINS and (node.op in traits.MOVEMENT or node.op in {"Where", "Constant"})
 

@@ -137,3 +137,12 @@ def test_a_computed_size_of_zero_keeps_a_dim_that_has_elements():
 def test_a_model_is_whole_without_the_cleanup(options):
     text = "g (float[n] x) => (float[] y) <float a = {2}> { c = Constant <value_float = 3.0> () b = Mul (a, c) s = Add (x, b) y = Relu (s) }"
     assert_equal_outputs(Simplify(**options), text)
+
+
+def test_computations_of_16_bits_stay_in_the_branches():
+    text = """g (float[n, 4] x, bool c) => (float16[n, 4] z) {
+        h = Cast <to = 10> (x)
+        z = If (c) <then_branch = a () => (float16[n, 4] u) { d = Exp (h) u = Exp (d) },
+                    else_branch = b () => (float16[n, 4] v) { e = Exp (h) v = Sin (e) }> }"""
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
+    assert_equal_outputs(Simplify(), text, *({"x": x, "c": np.array(c)} for c in (True, False)))
