@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("onnx_gs")
 #: Nodes that share one session: setting one up costs as much as evaluating a few small nodes, and what it computes is all in memory at once.
-BATCH = 64
+BATCH = 128
 #: Bytes that the results of one session may take, as far as can be told before: more, and the session gets fewer nodes.
 BATCH_BYTES = 1 << 26
 #: No single result is computed that takes more bytes than this.
