@@ -132,10 +132,10 @@ def _stored(root: Graph) -> Iterable[Constant]:
 
 
 def _region(t: Constant) -> tuple[Any, ...] | None:
-    """Give the place of a weight that a file holds: file, offset, length; None for others."""
+    """Give the place of a weight that a file holds: file, offset, length; None for others, and for sparse ones, which have two."""
     values = t._values if t._origin is None else t.lazy
     region = getattr(values, "region", None)
-    return None if region is None or type(region).__name__ == "tuple" else (*region.file.identity, region.offset, region.length)
+    return None if region is None or isinstance(region, tuple) else (*region.file.identity, region.offset, region.length)
 
 
 def _values(t: Constant) -> np.ndarray[Any, Any]:

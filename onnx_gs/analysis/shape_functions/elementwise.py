@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Celu", "Softplus", "Softsign", "ThresholdedRelu", "Mish",
     "Gelu", "Swish", "Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Ceil", "Round", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
     "Asinh", "Acosh", "Atanh", "Erf", "Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "MeanVarianceNormalization",
-    "InstanceNormalization",
-    "GroupNormalization", "RMSNormalization", "CumSum", "Trilu", "Shrink", "BitwiseNot", "ScatterND", "ScatterElements", "Scatter", "TensorScatter",
-    "Clip", "ReverseSequence", "RotaryEmbedding", "ImageScaler", hands_on=True,
+    "InstanceNormalization", "GroupNormalization", "RMSNormalization", "CumSum", "Trilu", "Shrink", "BitwiseNot", "ScatterND", "ScatterElements",
+    "Scatter", "TensorScatter", "Clip", "ReverseSequence", "RotaryEmbedding", "ImageScaler", hands_on=True,
 )  # fmt: skip
 def _same(f: ShapeFacts, node: Node) -> None:
     x = node._inputs[0]

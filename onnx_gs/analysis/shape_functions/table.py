@@ -16,8 +16,6 @@ ShapeFunction = Any  # Callable[[ShapeFacts, Node], None]
 FUNCTIONS: dict[Any, ShapeFunction] = {}
 #: Operators whose functions read constants of floats, which are no part of the facts about a tensor.
 READ_FLOATS = frozenset({"Cast", "CastLike", "Resize", "Upsample"})
-
-
 #: Functions that give a single output the type and shape of the first input, whatever else the node has.
 HAND_ON: set[ShapeFunction] = set()
 #: How many inputs a function looks at, the first ones; those that are not here may look at all.
