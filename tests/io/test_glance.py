@@ -44,7 +44,6 @@ def test_it_names_operators_and_what_enters():
         "g (float[2] x) => (float[2] y) { y = Neg (x, x) }",
         "g (float[2] x) => (float[2] y) { y, z = Neg (x) }",
         "g (float[2] x) => (float[2] y) { y = Concat (x, x) }",
-        'g (float[2] x) => (float[2] y) { y = Clip (x, "", x) }',
     ],
 )
 def test_what_takes_the_graph(text):
@@ -66,6 +65,13 @@ def test_an_input_without_a_shape_and_a_weight_in_another_file_take_the_graph():
     weight.CopyFrom(onnx.numpy_helper.from_array(np.ones(3, np.float32), "w"))
     assert glance(model) is not None
     weight.data_location = onnx.TensorProto.EXTERNAL
+    assert glance(model) is None
+
+
+def test_a_node_that_leaves_out_an_input_takes_the_graph():
+    model = parser.parse_model(HEAD + "g (float[2] x, float lo) => (float[2] y) { y = Clip (x, lo) }")
+    assert glance(model) is not None
+    model.graph.node[0].input[1] = ""
     assert glance(model) is None
 
 
