@@ -172,3 +172,9 @@ def test_whole_floats_cast_to_integers_are_contents():
     facts = ShapeFacts(Graph(nodes, [], [y, z], opset=18))
     assert facts.contents(y).items == (3, -1)
     assert facts.contents(z) is None
+
+
+def test_operands_were_spread_one_way_before_opset_7():
+    x, b, y = gs.Variable("x", np.float32, ("n", 1)), gs.Constant("b", np.zeros(3, np.float32)), gs.Variable("y")
+    graph = gs.Graph([gs.Node("Add", attrs={"broadcast": 1, "axis": 0}, inputs=[x, b], outputs=[y])], [x], [y], opset=6)
+    assert [str(d) for d in ShapeFacts(graph).shape(y)] == ["n", "1"]

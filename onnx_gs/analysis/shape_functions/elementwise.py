@@ -77,7 +77,9 @@ def _binary(f: ShapeFacts, node: Node) -> None:
         first, second = first or blank(x), second or blank(y)
         if first is not None and second is not None and dtype is not None and dtype.kind != "float":
             contents = shape_arithmetic.binary(node.op, first, second, dtype)
-    f.tell(node._outputs[0], dtype, x if x == y else broadcast(f, x, y), contents)
+    if f.opset < 7:  # the second operand is spread over the first one, by attributes
+        return f.tell(node._outputs[0], dtype, x, contents if contents is not None and contents.shape == x else None)
+    return f.tell(node._outputs[0], dtype, x if x == y else broadcast(f, x, y), contents)
 
 
 @handles("Sum", "Mean", "Max", "Min", attributes=False)
