@@ -11,6 +11,7 @@ from onnx_gs.passes.bind_dims import BindDims
 from onnx_gs.passes.bound_loop import BoundLoop
 from onnx_gs.passes.buffer_growth import BufferGrowth
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
+from onnx_gs.passes.check_declared_shapes import CheckDeclaredShapes
 from onnx_gs.passes.cleanup import Cleanup
 from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.elide_casts import ElideCasts
@@ -74,6 +75,7 @@ PASSES: tuple[type[Pass], ...] = (
     BoundLoop,
     BufferGrowth,
     CheckCarriedShapes,
+    CheckDeclaredShapes,
     Cleanup,
     DropUnusedOutputs,
     ElideCasts,
