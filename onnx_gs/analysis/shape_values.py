@@ -11,6 +11,7 @@ where nothing better is known, and a contradiction is noted in ``conflicts``.
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
 
+LOGGER = logging.getLogger("onnx_gs")
 #: What shape functions raise of a node that is malformed, or beyond what is followed: nothing is known of its outputs then.
 _BEYOND = (TooLarge, IndexError, TypeError, ValueError, KeyError, ArithmeticError)
 
@@ -479,12 +481,16 @@ def register_shape_function(domain: str, op: str) -> Callable[[Callable[..., Any
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         def told(facts: ShapeFacts, node: Node) -> None:
             facts.only_here()  # it may go by anything
-            answer = function(node, [facts.shape(t) if t._name else None for t in node._inputs])
-            for t, entry in zip(node._outputs, answer):
-                if entry is None:
-                    continue
-                dtype, shape = entry if _is_typed(entry) else (facts.dtype(node._inputs[0]), entry)
-                facts.tell(t, dtypes.find(dtype), None if shape is None else tuple(_as_dim(facts, d) for d in shape))
+            try:
+                answer = function(node, [facts.shape(t) if t._name else None for t in node._inputs])
+                for t, entry in zip(node._outputs, answer):
+                    if entry is None:
+                        continue
+                    dtype, shape = entry if _is_typed(entry) else (facts.dtype(node._inputs[0]), entry)
+                    facts.tell(t, dtypes.find(dtype), None if shape is None else tuple(_as_dim(facts, d) for d in shape))
+            except Exception as error:  # noqa: BLE001 - it is not ours, and nothing is known of the outputs then
+                what = f"{type(error).__name__}: {error}"
+                LOGGER.warning("the shape function of %s::%s fails at node '%s': %s", domain, op, node.name or node.op, what)
 
         FUNCTIONS[(domain, op) if domain not in ONNX_DOMAINS else op] = told
         return function

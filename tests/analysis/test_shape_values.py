@@ -178,3 +178,16 @@ def test_operands_were_spread_one_way_before_opset_7():
     x, b, y = gs.Variable("x", np.float32, ("n", 1)), gs.Constant("b", np.zeros(3, np.float32)), gs.Variable("y")
     graph = gs.Graph([gs.Node("Add", attrs={"broadcast": 1, "axis": 0}, inputs=[x, b], outputs=[y])], [x], [y], opset=6)
     assert [str(d) for d in ShapeFacts(graph).shape(y)] == ["n", "1"]
+
+
+def test_a_shape_function_that_fails_is_named_and_stops_nothing(caplog):
+    @register_shape_function("failing.domain", "Fails")
+    def fails(node, shapes):
+        raise RuntimeError("no idea")
+
+    x, y, s = gs.Variable("x", np.float32, ("n", 4)), gs.Variable("y"), gs.Variable("s", np.int64)
+    nodes = [gs.Node("Fails", "odd", domain="failing.domain", inputs=[x], outputs=[y]), gs.Node("Shape", inputs=[y], outputs=[s])]
+    with caplog.at_level("WARNING", logger="onnx_gs"):
+        graph = gs.Graph(nodes, [x], [s], opset=18).simplify()
+    assert [n.op for n in graph.nodes] == ["Fails", "Shape"]
+    assert "failing.domain::Fails fails at node 'odd': RuntimeError: no idea" in caplog.text
