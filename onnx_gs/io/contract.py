@@ -11,6 +11,8 @@ import onnx
 from onnx_gs.errors import GraphError
 from onnx_gs.io import attributes, exporter, tensor_data, types
 from onnx_gs.io.importer import DEFAULTS_SINCE, Importer, opset_of, variable
+from onnx_gs.io.opsets import used_domains
+from onnx_gs.io.weight_writer import WeightWriter
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.function import Function
@@ -99,7 +101,7 @@ def update_import_domains(graph: Graph) -> Any:
     if graph.import_domains is None:
         graph.import_domains = [onnx.helper.make_opsetid("", graph.opset)]
     present = {"" if entry.domain in ONNX_DOMAINS else entry.domain for entry in graph.import_domains}
-    missing = [domain for domain in exporter.used_domains(graph) if domain not in present]
+    missing = [domain for domain in used_domains(graph) if domain not in present]
     if missing:
         graph.import_domains = [*graph.import_domains, *(onnx.helper.make_opsetid(d, graph.opset if d == "" else 1) for d in missing)]
     return graph.import_domains
@@ -217,14 +219,14 @@ class OnnxExporter:
         if tensor.lazy is None:
             tensor_data.check_supported(dtypes.require(tensor.export_dtype))
         proto = onnx.TensorProto()
-        exporter.Exporter().weight(tensor, proto)
+        WeightWriter().write(tensor, proto)
         return proto
 
     @staticmethod
     def export_sparse_tensor_proto(tensor: Constant) -> onnx.SparseTensorProto:
         """Give the ``SparseTensorProto`` of a constant with sparse values."""
         proto = onnx.SparseTensorProto()
-        exporter.Exporter().weight(tensor, proto)
+        WeightWriter().write(tensor, proto)
         return proto
 
     @staticmethod
@@ -274,14 +276,18 @@ class OnnxExporter:
 _TENSOR, _VALUE = OnnxExporter.export_tensor_proto, OnnxExporter.export_value_info_proto
 
 
-class _Replaced(exporter.Exporter):
-    """Writes tensors with the functions that a script has put into ``OnnxExporter``."""
+class _ReplacedWeights(WeightWriter):
+    """Writes constants with the function that a script has put into ``OnnxExporter``."""
 
-    def weight(self, tensor: Any, target: Any) -> None:
+    def write(self, tensor: Any, target: Any) -> None:
         if OnnxExporter.export_tensor_proto is _TENSOR or not isinstance(tensor, Constant) or isinstance(target, onnx.SparseTensorProto):
-            super().weight(tensor, target)
+            super().write(tensor, target)
         else:
             target.CopyFrom(OnnxExporter.export_tensor_proto(tensor))
+
+
+class _Replaced(exporter.Exporter):
+    """Describes values with the function that a script has put into ``OnnxExporter``."""
 
     def value(self, tensor: Tensor, target: Any, base: Any = None) -> None:
         if OnnxExporter.export_value_info_proto is _VALUE or tensor.dtype is None or tensor.type != "tensor_type":
@@ -315,7 +321,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
     if OnnxExporter.export_tensor_proto is _TENSOR and OnnxExporter.export_value_info_proto is _VALUE:
         return exporter.export_onnx(graph, do_type_check, **kwargs)
     with explained(graph):
-        return _Replaced(check=do_type_check).model(graph, kwargs)
+        return _Replaced(check=do_type_check, weights=_ReplacedWeights()).model(graph, kwargs)
 
 
 def _copied(message: Any) -> Any:

@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data, types
+from onnx_gs.io.fields import put, put_metadata
 from onnx_gs.io.importer import DEFAULTS_SINCE
-from onnx_gs.io.writer import Payload
-from onnx_gs.ir import dtypes, order, scopes, tensor as _tensor, walk
+from onnx_gs.io.opsets import used_domains, write_opsets
+from onnx_gs.io.weight_writer import PAYLOAD, WeightWriter
+from onnx_gs.ir import order, scopes, tensor as _tensor, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.join import join_names
-from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.show import graph_label
 from onnx_gs.ir.tensor import Constant, Tensor, Variable
-from onnx_gs.ir.values import LazyValues, SparseValues
+from onnx_gs.ir.values import SparseValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from onnx_gs.io.writer import Payload
     from onnx_gs.ir.function import Function
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.node import Node
@@ -42,8 +42,6 @@ Described = list[tuple[Any, "Tensor | None"]]
 _UNREAD = _tensor._UNREAD
 #: The IR version that lets functions describe their values.
 FUNCTION_VALUES_SINCE = 10
-#: Arrays with more bytes than this are handed to the writer apart from the message.
-PAYLOAD = 1024
 #: How deep messages may nest for protobuf to read them again, and how deep bodies may be nested for that to be sure and to be possible at all:
 #: each body takes three messages (node, attribute, graph), and what is in the innermost takes a few more.
 MESSAGES_DEEP = 100
@@ -91,7 +89,8 @@ def export_skeleton(
         The model, and the weights that it lacks.
     """
     payloads: list[Payload] = []
-    exporter = Exporter(check=do_type_check, payloads=payloads, inline_limit=inline_limit, payload_from=payload_from, keep_places=keep_places)
+    weights = WeightWriter(payloads, inline_limit=inline_limit, payload_from=payload_from, keep_places=keep_places)
+    exporter = Exporter(check=do_type_check, weights=weights)
     with collector_paused(), explained(graph), _text_only():
         model = exporter.model(graph, kwargs)
     return model, payloads
@@ -106,58 +105,22 @@ def _text_only() -> Iterator[None]:
         raise GraphError(f"a name in the graph is no UTF-8 text: {error}", fix="rename it") from error
 
 
-def put(message: Any, field: str, value: Any) -> None:
-    """Set a field unless it says so already: an unset field that means its default stays unset."""
-    if getattr(message, field) != value:
-        setattr(message, field, value)
-
-
-def put_metadata(message: Any, wanted: Mapping[str, str]) -> None:
-    """Make a message carry metadata, in the order of the dict.
-
-    Raises:
-        GraphError: the installed ``onnx`` has no field for it.
-    """
-    if "metadata_props" not in message.DESCRIPTOR.fields_by_name:
-        if wanted:
-            raise GraphError(f"the installed onnx cannot store metadata in a {type(message).__name__}", fix="upgrade onnx, or clear metadata_props")
-        return
-    if not attributes.same_items(message.metadata_props, wanted):
-        message.ClearField("metadata_props")
-        for key, value in wanted.items():
-            message.metadata_props.add(key=key, value=value)
-
-
 class Exporter:
     """Writes graphs and what they hold into messages.
 
     Args:
         check: refuse graph inputs and outputs of unknown element type.
-        payloads: where weights go that stay out of the message; None to write all into it.
-        inline_limit: see ``export_skeleton``.
-        payload_from: see ``export_skeleton``.
-        keep_places: see ``export_skeleton``.
+        weights: what writes the weights; by default all go into the message.
     """
 
-    def __init__(
-        self,
-        *,
-        check: bool = True,
-        payloads: list[Payload] | None = None,
-        inline_limit: int = 0,
-        payload_from: int = PAYLOAD,
-        keep_places: bool = False,
-    ) -> None:
+    def __init__(self, *, check: bool = True, weights: WeightWriter | None = None) -> None:
         """Start without an idea of any graph."""
         self.check = check
-        self.payloads = payloads
-        self.inline_limit = inline_limit
-        self.payload_from = payload_from
-        self.keep_places = keep_places
+        self.weights = WeightWriter() if weights is None else weights
         self.owned: dict[int, list[Tensor]] = {}  # id of a graph -> the weights that it stores, in order of first use
         self.ir_version: int | None = None
         self.opset: int | None = None
-        self._encoder = attributes.Encoder(self._body, self.weight)
+        self._encoder = attributes.Encoder(self._body, self.weights.write)
         self._scopes: list[dict[str, Tensor]] = []
         self._deepest = 0
         self._root: Graph | None = None
@@ -347,9 +310,9 @@ class Exporter:
         for t in weights:
             stored = t.lazy if isinstance(t, Constant) else t._default
             if isinstance(stored, SparseValues) and not (isinstance(t, Constant) and attributes._converted(t)):
-                self.weight(t, target.sparse_initializer.add())
+                self.weights.write(t, target.sparse_initializer.add())
             else:
-                self.weight(t, target.initializer.add())
+                self.weights.write(t, target.initializer.add())
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -515,95 +478,6 @@ class Exporter:
             elif value:
                 raise GraphError(f"the installed onnx cannot store '{field}' of a node", fix="upgrade onnx")
 
-    # -- weights ----------------------------------------------------------------------------------
-
-    def weight(self, tensor: Any, target: Any) -> None:
-        """Write a constant, or a default of an input, into a ``TensorProto`` or ``SparseTensorProto``."""
-        name = tensor._name
-        if isinstance(tensor, Constant):
-            lazy = None if attributes._converted(tensor) else tensor.lazy
-            values = None if lazy is not None else tensor.values
-        else:
-            lazy = tensor._default if isinstance(tensor._default, LazyValues) else None
-            values = tensor._default
-        doc = tensor._doc if isinstance(tensor, Constant) else None
-        if lazy is not None:
-            self._original(lazy, target, name, doc)
-            return
-        assert isinstance(values, np.ndarray)
-        converted = tensor._export_dtype if isinstance(tensor, Constant) else None
-        self._array(values, converted, target, name)
-        former = tensor._source if tensor._source is not None else getattr(tensor._origin, "_source", None)
-        if isinstance(former, onnx.TensorProto):
-            put(target, "doc_string", former.doc_string)
-            if "metadata_props" in target.DESCRIPTOR.fields_by_name:
-                target.metadata_props.extend(former.metadata_props)
-        if doc is not None:
-            put(target, "doc_string", doc)
-
-    def _original(self, lazy: LazyValues, target: Any, name: str, doc: str | None) -> None:
-        source, region = lazy._source, lazy._region
-        if not isinstance(source, type(target)):
-            raise GraphError(f"tensor '{name}' holds a {type(source).__name__}, which is no {type(target).__name__}")
-        if tensor_data.is_sparse(source):
-            regions = region if isinstance(region, tuple) else (region, None)
-            target.CopyFrom(source)
-            named = target.values
-            for part, stored in ((target.values, regions[0]), (target.indices, regions[1])):
-                if stored is not None:
-                    self._from_file(part, stored)
-        else:
-            self._copy_weight(source, target, region)
-            named = target
-        put(named, "name", name)
-        if doc is not None:
-            put(named, "doc_string", doc)
-
-    def _copy_weight(self, source: Any, target: Any, region: Any) -> None:
-        if region is not None:
-            target.CopyFrom(source)
-            self._from_file(target, region)
-        elif self.payloads is not None and source.ByteSize() > self.payload_from and source.HasField("raw_data") and _is_plain(source):
-            target.Clear()
-            for field, value in source.ListFields():
-                if field.name == "raw_data":
-                    continue
-                if isinstance(value, (int, str, bytes)):
-                    setattr(target, field.name, value)
-                elif hasattr(value, "CopyFrom") and not hasattr(value, "extend"):
-                    getattr(target, field.name).CopyFrom(value)
-                else:
-                    getattr(target, field.name).extend(value)
-            raw = source.raw_data
-            self.payloads.append(Payload(target, raw, len(raw)))
-        else:
-            target.CopyFrom(source)
-
-    def _from_file(self, target: Any, region: Any) -> None:
-        if self.payloads is None or region.length <= self.inline_limit:
-            tensor_data.bare(target)
-            target.raw_data = region.read()
-            return
-        if not self.keep_places:
-            tensor_data.bare(target)
-        target.ClearField("raw_data")
-        self.payloads.append(Payload(target, region, region.length))
-
-    def _array(self, values: np.ndarray[Any, Any], converted: Any, target: Any, name: str) -> None:
-        known = tensor_data.known_of(values, name)
-        wanted = dtypes.require(converted) if converted is not None else known
-        tensor_data.check_supported(wanted)
-        if wanted is not known:
-            values = tensor_data.cast(values, wanted, name)
-        target.Clear()
-        if self.payloads is None or wanted is dtypes.STRING or wanted.nbytes(values.size) <= self.payload_from:
-            tensor_data.write(target, values, wanted, name)
-            return
-        target.name = name
-        target.data_type = wanted.number
-        target.dims.extend(values.shape)
-        self.payloads.append(Payload(target, tensor_data.stored(values, wanted), wanted.nbytes(values.size)))
-
     # -- functions --------------------------------------------------------------------------------
 
     def function(self, function: Function, target: Any) -> None:
@@ -677,16 +551,11 @@ class Exporter:
         sparse = isinstance(weight, Constant) and isinstance(weight.lazy, SparseValues) and not attributes._converted(weight)
         attribute.name = "sparse_value" if sparse else "value"
         attribute.type = onnx.AttributeProto.SPARSE_TENSOR if sparse else onnx.AttributeProto.TENSOR
-        self.weight(weight, attribute.sparse_tensor if sparse else attribute.t)
+        self.weights.write(weight, attribute.sparse_tensor if sparse else attribute.t)
 
 
 def _doc_of(source: Any) -> str:
     return str(source.doc_string) if isinstance(source, (onnx.ValueInfoProto, onnx.TensorProto)) else ""
-
-
-def _is_plain(weight: Any) -> bool:
-    """Say whether a weight has nothing but fields that this version knows, and its bytes in the message."""
-    return not weight.external_data and not len(UnknownFieldSet(weight))
 
 
 def _untyped(message: Any) -> bool:
@@ -798,40 +667,3 @@ def _depth(message: Any) -> int:
             if field.message_type is not None:
                 pending.extend((inner, depth + 1) for inner in (value if hasattr(value, "extend") else (value,)))
     return deepest
-
-
-def used_domains(graph: Graph) -> dict[str, None]:
-    """Give the domains of the nodes of a graph and its bodies, in order of first use, ONNX's own as ``""``."""
-    found: dict[Any, None] = {}
-    for g in walk.graphs(graph):
-        found.update(dict.fromkeys([node.domain for node in g.nodes]))
-    return dict.fromkeys("" if domain in ONNX_DOMAINS else str(domain) for domain in found)
-
-
-def write_opsets(target: Any, graph: Graph, used: Mapping[str, None]) -> None:
-    """Write the opset imports of a graph, and those that its nodes need beside them, into a repeated field."""
-    versions = graph.opset_versions()
-    wanted: list[tuple[str | None, int]] = []
-    present: set[str] = set()
-    for entry in graph.import_domains or ():
-        domain = "" if entry.domain in ONNX_DOMAINS else entry.domain
-        unset = hasattr(entry, "HasField") and not entry.HasField("domain")
-        wanted.append((None if unset else entry.domain, versions[domain]))
-        present.add(domain)
-    if "" not in present and ("" in used or not wanted or graph._opset != graph._opset_imported):
-        wanted.append(("", graph.opset))
-        present.add("")
-    wanted.extend((domain, 1) for domain in used if domain not in present)
-    if [(e.domain if e.HasField("domain") else None, e.version) for e in target] == wanted:
-        return
-    former = list(graph.import_domains or ())
-    kept = onnx.FunctionProto()
-    for at, (domain, version) in enumerate(wanted):
-        message = kept.opset_import.add()
-        if at < len(former) and isinstance(former[at], onnx.OperatorSetIdProto):
-            message.CopyFrom(former[at])
-        elif domain is not None:
-            message.domain = domain
-        put(message, "version", version)
-    del target[:]
-    target.extend(kept.opset_import)

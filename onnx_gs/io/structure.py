@@ -119,7 +119,7 @@ class StructureWriter:
         return f"gs_o{self._returned - 1}"
 
     def _weight(self, tensor: Constant, target: Any) -> None:
-        self._plain.weight(tensor, target)
+        self._plain.weights.write(tensor, target)
 
     def _body(self, graph: Graph, target: Any) -> None:
         target.Clear()
