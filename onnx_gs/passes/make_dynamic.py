@@ -63,6 +63,27 @@ class MakeDynamic(Pass):
         Raises:
             GraphValueError: there is no such input, or its axis is not fixed.
         """
+        names, old = self._named(graph)
+        where = f"graph '{graph.name}' > input '{self.input}'"
+        try:
+            found = self._proved(graph, names, old)
+        except Unproved as reason:
+            report.declined.append(Entry(self.name, self.input, "input", where, str(reason)))
+            return
+        changed = found.graph
+        graph.nodes = changed.nodes
+        graph.inputs, graph.outputs = changed.inputs, changed.outputs
+        graph._record = changed._record
+        graph.functions = changed.functions
+        places = Places(graph)
+        for node, what in found.done:
+            holder = found.holder[id(node)]
+            path = places.node(graph if holder is changed else holder, node)
+            report.rewritten.append(Entry(self.name, node.name or node.op, node.op, path, what))
+        report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
+
+    def _named(self, graph: Graph) -> tuple[list[str], int]:
+        """Give the names of the inputs, and the size that their axis has."""
         names = [n.strip() for n in self.input.split(",")]
         inputs = {t.name: t for t in graph.inputs}
         for name in names:
@@ -76,32 +97,28 @@ class MakeDynamic(Pass):
             raise GraphValueError(f"axis {self.axis} of input '{self.input}' is empty, which proves nothing", fix="name an axis of another size")
         if len(sizes) > 1:
             raise GraphValueError(f"the inputs differ on axis {self.axis}: {sorted(sizes)}", fix="name inputs that agree")
-        where = f"graph '{graph.name}' > input '{self.input}'"
+        return names, sizes.pop()
+
+    def _proved(self, graph: Graph, names: list[str], old: int) -> _Rewriter:
+        """Rewrite copies of the graph, until one is proved.
+
+        Raises:
+            Unproved: none was; the reason is that of the first.
+        """
         refused: Unproved | None = None
         for order in reshaped_axis.ORDERS:
-            changed = graph.copy()
-            rewriter = _Rewriter(changed, names, self.axis, self.symbol, next(iter(sizes)), order)
+            rewriter = _Rewriter(graph.copy(), names, self.axis, self.symbol, old, order)
             try:
-                done = rewriter.rewrite()
-                prove(graph, changed, names, self.axis, self.symbol, parts=rewriter.needs_parts)
-                break
+                rewriter.rewrite()
+                prove(graph, rewriter.graph, names, self.axis, self.symbol, parts=rewriter.needs_parts)
             except Unproved as reason:
                 refused = refused or reason
                 if not rewriter.is_ambiguous:
-                    report.declined.append(Entry(self.name, self.input, "input", where, str(refused)))
-                    return
-        else:
-            report.declined.append(Entry(self.name, self.input, "input", where, str(refused)))
-            return
-        graph.nodes = changed.nodes
-        graph.inputs, graph.outputs = changed.inputs, changed.outputs
-        graph._record = changed._record
-        graph.functions = changed.functions
-        places = Places(graph)
-        for node, what in done:
-            path = places.node(graph if rewriter.holder[id(node)] is changed else rewriter.holder[id(node)], node)
-            report.rewritten.append(Entry(self.name, node.name or node.op, node.op, path, what))
-        report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
+                    break
+            else:
+                return rewriter
+        assert refused is not None
+        raise refused
 
 
 class _Anew(Exception):  # noqa: N818 - it is caught where it starts
@@ -160,8 +177,8 @@ class _Rewriter:
         self.fixed: dict[int, dict[int, Dim]] = {}  # by node: the entries of its target that became expressions
         self.indices: list[tuple[Tensor, Shape]] = []  # indices that are computed in the prologue, and their shapes
 
-    def rewrite(self) -> list[tuple[Node, str]]:
-        """Rewrite the graph; give what was done."""
+    def rewrite(self) -> None:
+        """Rewrite the graph; ``done`` says what was done."""
         for _ in range(200):
             self.facts = _Facts(self.graph, self._visit)
             for t, shape in self.indices:
@@ -175,7 +192,6 @@ class _Rewriter:
             raise Unproved("too many constants hold the old size")
         self.graph.nodes[:0] = self.prologue
         self._declare()
-        return self.done
 
     def _visit(self, node: Node) -> bool:
         """Mend one node's constants and find its facts; False where a node before it was mended, so that all starts anew."""
