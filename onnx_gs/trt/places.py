@@ -88,6 +88,11 @@ class NodeIndex:
         return places(self.graph)
 
     @cached_property
+    def by_node(self) -> dict[int, Place]:
+        """Places by the identity of the node."""
+        return {id(place.node): place for place in self.all}
+
+    @cached_property
     def by_name(self) -> dict[str, list[Place]]:
         """Places by TensorRT's name of the node."""
         found: dict[str, list[Place]] = {}

@@ -26,9 +26,11 @@ def malformed(facts: ModelFacts) -> Iterator[Finding]:
         for node in owner.nodes:
             lost, omits = None, False
             for tensor in node._inputs:
+                if tensor.__class__ is Constant or (tensor._inputs and tensor._name):  # of constants no links are asked for: it would make them
+                    continue
                 if not tensor._name:
                     omits = True
-                elif not tensor._inputs and not isinstance(tensor, Constant) and id(tensor) not in entering:
+                elif not isinstance(tensor, Constant) and id(tensor) not in entering:
                     lost = tensor
             if lost is not None:
                 yield _invalid(facts, node, f"it reads '{lost.name}', which nothing makes", lost)
@@ -48,8 +50,7 @@ def malformed(facts: ModelFacts) -> Iterator[Finding]:
 
 
 def _invalid(facts: ModelFacts, node: Node, reason: str, tensor: Tensor | None = None) -> Finding:
-    path = next(place.path for place in facts.index.all if place.node is node)
-    return finding("invalid-onnx", path, reason, tensor=tensor.name if tensor is not None else "", op=node.op)
+    return finding("invalid-onnx", facts.index.by_node[id(node)].path, reason, tensor=tensor.name if tensor is not None else "", op=node.op)
 
 
 def require_valid(graph: Graph) -> None:
