@@ -24,10 +24,12 @@ from onnx_gs.passes.elide_casts import elide_casts
 from onnx_gs.passes.fold_shapes import KnownDims
 from onnx_gs.passes.inline_if import Inliner
 from onnx_gs.passes.lower_constants import lower
+from onnx_gs.passes.rewriting import known_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from onnx_gs.analysis.shape_values import ShapeFacts
     from onnx_gs.ir import Function, Graph, Node, Tensor
 
 LOGGER = logging.getLogger("onnx_gs")
@@ -188,7 +190,7 @@ class _Folder:
         self.root = root
         self.options = options
         self.inliner = Inliner(root)
-        self.listed: set[int] = set()
+        self.facts: ShapeFacts | None = None if options.report is None else known_facts(root, options.report)
         self.captured: dict[int, list[Tensor]] = {}
 
     def fold(self) -> None:
@@ -222,6 +224,7 @@ class _Sweep:
         self.folder, self.graph, self.options = folder, graph, folder.options
         self.evaluation = Evaluation(folder.root, self._fails, self._done)  # a body has the opset of the model
         self.dims = KnownDims(self._array, () if self.options.report is None else self.options.report.shared.get("disbelieved", ()))
+        self.facts = folder.facts
         self.returned = {id(t) for t in graph.outputs}
         self.formal = {id(t) for t in graph.inputs}
         self.feeds_input = any(t._inputs for t in graph.inputs)
@@ -306,7 +309,7 @@ class _Sweep:
             return
         evaluation = self.evaluation
         if self.options.fold_shapes and node.domain in {None, "", "ai.onnx"}:
-            value = self.dims.visit(node, self.folder.root.opset)
+            value = self.dims.visit(node, self.folder.root.opset) if self.facts is None else self._decided(node)
             if value is not None and not isinstance(outputs[0], Constant) and not self.options.called(node):
                 if self.options.exclude is None or not self.options.exclude(node):
                     self._fold_shape(node, value)
@@ -331,6 +334,18 @@ class _Sweep:
             if id(t) in put_off:
                 self._start(put_off[id(t)])
         evaluation.add(node, captured, is_call=self.options.called(node) is not None)
+
+    def _decided(self, node: Node) -> Array | None:
+        """Give the output of a node that shapes decide, by what was found out about shapes before."""
+        assert self.facts is not None
+        fact = self.facts.met(node._outputs[0])
+        if not fact.is_decided or len(node._outputs) != 1 or (node._attrs and node.has_body):
+            return None
+        assert fact.contents is not None
+        assert fact.dtype is not None
+        value = np.array(fact.contents.items, fact.dtype.numpy).reshape(fact.contents.shape)
+        limit = self.options.size_threshold
+        return None if limit is not None and value.nbytes > limit else value
 
     def _may_fold(self, node: Node) -> bool:
         reason = self.options.never(node)

@@ -244,6 +244,12 @@ def works(graph: Graph, report: Report) -> list[Work]:
     return [shared.setdefault(id(root), Work(root, report)) for root in roots]
 
 
+def known_facts(root: Graph, report: Report) -> ShapeFacts | None:
+    """Give the facts about a root that passes of the same report have found, or None; none are looked for."""
+    work: Work | None = report.shared.get("works", {}).get(id(root))
+    return None if work is None else work._facts
+
+
 @dataclass(frozen=True)
 class NodePass(Pass):
     """A pass that looks at the nodes of some operators, one by one."""
