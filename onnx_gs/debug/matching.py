@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,75 @@ if TYPE_CHECKING:
 
 Scopes = tuple[dict[int, bytes], ...]
 MOST_COMPARED = 4096  # of readers of one tensor, each against each
+
+
+class _Pairing:
+    """Two graphs while their nodes are paired.
+
+    Args:
+        a: the graph of the first model.
+        b: the graph of the second.
+        forward: hashes of what the nodes of each compute, by node.
+        tensors: gets the pairs of tensors that come with those of nodes.
+        sure: gets the nodes of ``a`` that were not paired with just one of several that are equal.
+
+    Attributes:
+        matched: nodes of ``a`` -> nodes of ``b``.
+        free: the nodes of each that have no partner yet.
+    """
+
+    def __init__(
+        self, a: Graph, b: Graph, forward: tuple[dict[int, bytes], dict[int, bytes]], tensors: dict[int, Tensor], sure: set[int]
+    ) -> None:
+        """Start with all nodes free."""
+        self.a, self.b, self.forward, self.tensors, self.sure = a, b, forward, tensors, sure
+        self.matched: dict[int, Node] = {}
+        self.free: tuple[dict[int, Node], dict[int, Node]] = ({id(n): n for n in a.nodes}, {id(n): n for n in b.nodes})
+
+    @cached_property
+    def context(self) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Hashes of where the results of the nodes of each go, by node."""
+        return _contexts(self.a), _contexts(self.b)
+
+    @property
+    def goes_on(self) -> bool:
+        """Say whether both graphs have free nodes."""
+        return bool(self.free[0] and self.free[1])
+
+    def pair(self, x: Node, y: Node, *, sure: bool = True) -> None:
+        """Let two free nodes belong together, and what they make."""
+        self.matched[id(x)] = y
+        if sure:
+            self.sure.add(id(x))
+        self.free[0].pop(id(x))
+        self.free[1].pop(id(y))
+        for t, u in zip(x._outputs, y._outputs):
+            self.tensors[id(t)] = u
+
+    def pair_equal(self, key: Callable[[Node, int], Any], *, unique: bool = False, balanced: bool = False, named: bool = False) -> None:
+        """Pair free nodes of equal keys, in order.
+
+        Args:
+            key: gives the key of a node of the first (0) or second (1) graph; None has no partner.
+            unique: only where each graph has one node of the key.
+            balanced: only where both have as many.
+            named: whether the key is sure to tell nodes apart.
+        """
+        sides: tuple[dict[Any, list[Node]], dict[Any, list[Node]]] = (defaultdict(list), defaultdict(list))
+        for side, free in enumerate(self.free):
+            for node in free.values():
+                if (found := key(node, side)) is not None:
+                    sides[side][found].append(node)
+        for found, nodes in sides[0].items():
+            others = sides[1].get(found, [])
+            if (not unique or len(nodes) == len(others) == 1) and (not balanced or len(nodes) == len(others)):
+                for x, y in zip(nodes, others):
+                    self.pair(x, y, sure=named or len(nodes) == len(others) == 1)
+
+    def anchors(self, *, sure: bool) -> list[tuple[Node, Node]]:
+        """List the pairs that stand beside a free node, only those that are sure where asked."""
+        near = [n for n in _beside(self.a, self.free[0]) if id(n) in self.matched and (not sure or id(n) in self.sure)]
+        return [(n, self.matched[id(n)]) for n in near]
 
 
 class Matching:
@@ -46,75 +116,45 @@ class Matching:
 
     def match(self, a: Graph, b: Graph) -> tuple[list[tuple[Node, Node]], list[Node], list[Node]]:
         """Pair the nodes of two graphs: give the pairs, and what only the first and only the second has."""
-        free_a, free_b = {id(n): n for n in a.nodes}, {id(n): n for n in b.nodes}
-        matched: dict[int, Node] = {}
-
-        def pair(x: Node, y: Node, *, sure: bool = True) -> None:
-            matched[id(x)] = y
-            if sure:
-                self._sure.add(id(x))
-            free_a.pop(id(x))
-            free_b.pop(id(y))
-            for t, u in zip(x._outputs, y._outputs):
-                self.tensors[id(t)] = u
-
-        def pair_equal(key: Callable[[Node, int], Any], *, unique: bool = False, balanced: bool = False, named: bool = False) -> None:
-            """Pair free nodes of equal keys, in order; a key of None has no partner."""
-            sides: tuple[dict[Any, list[Node]], dict[Any, list[Node]]] = (defaultdict(list), defaultdict(list))
-            for side, free in enumerate((free_a, free_b)):
-                for node in free.values():
-                    if (found := key(node, side)) is not None:
-                        sides[side][found].append(node)
-            for found, nodes in sides[0].items():
-                others = sides[1].get(found, [])
-                if (not unique or len(nodes) == len(others) == 1) and (not balanced or len(nodes) == len(others)):
-                    for x, y in zip(nodes, others):
-                        pair(x, y, sure=named or len(nodes) == len(others) == 1)
-
         forward = (self._hashes(a, 0), self._hashes(b, 1))
+        p = _Pairing(a, b, forward, self.tensors, self._sure)
         # Of several nodes that compute the same, those of one name belong together, else those whose results go to the same places, else those of
         # equal notes and types. Where one model has more of them than the other, their neighbors have to tell which is new.
-        pair_equal(lambda n, side: (forward[side][id(n)], n.name, self._types_of(n)), named=True)
-        if free_a and free_b:
-            context = (_contexts(a), _contexts(b))
-            pair_equal(lambda n, side: (forward[side][id(n)], context[side][id(n)], _notes(n), self._types_of(n)))
-            pair_equal(lambda n, side: (forward[side][id(n)], _notes(n), self._types_of(n)), balanced=True)
-            pair_equal(lambda n, side: (forward[side][id(n)], self._types_of(n)), balanced=True)
-        if free_a and free_b:
-            self._match_rest(a, b, matched, free_a, free_b, pair, pair_equal, context, forward)
-        pairs = [(n, matched[id(n)]) for n in a.nodes if id(n) in matched]
+        p.pair_equal(lambda n, side: (forward[side][id(n)], n.name, self._types_of(n)), named=True)
+        if p.goes_on:
+            context = p.context
+            p.pair_equal(lambda n, side: (forward[side][id(n)], context[side][id(n)], _notes(n), self._types_of(n)))
+            p.pair_equal(lambda n, side: (forward[side][id(n)], _notes(n), self._types_of(n)), balanced=True)
+            p.pair_equal(lambda n, side: (forward[side][id(n)], self._types_of(n)), balanced=True)
+        if p.goes_on:
+            self._match_rest(p)
+        free_a, free_b = p.free
+        pairs = [(n, p.matched[id(n)]) for n in a.nodes if id(n) in p.matched]
         return pairs, [n for n in a.nodes if id(n) in free_a], [n for n in b.nodes if id(n) in free_b]
 
-    def _match_rest(
-        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any, pair_equal: Any,
-        context: tuple[dict[int, bytes], dict[int, bytes]], forward: tuple[dict[int, bytes], dict[int, bytes]],
-    ) -> None:  # fmt: skip
+    def _match_rest(self, p: _Pairing) -> None:
         """Match what does not compute the same: by name where names can be trusted, by own weights and attributes, by neighbors."""
-        named = {n.name for n in b.nodes if n.name}
-        nodes = [n for n in a.nodes if not (n.op == "Constant" and self.weights.nodes)]  # which may be initializers in the other model
+        named = {n.name for n in p.b.nodes if n.name}
+        nodes = [n for n in p.a.nodes if not (n.op == "Constant" and self.weights.nodes)]  # which may be initializers in the other model
         kept = sum(n.name in named for n in nodes if n.name)
-        disagree = sum(bool(n.name) and n.name != matched[id(n)].name for n in a.nodes if id(n) in matched)
-        trusted = kept > len(nodes) // 2 and disagree <= len(matched) // 4
-
-        def spread(*, sure: bool = True) -> None:
-            anchors = [(n, matched[id(n)]) for n in _beside(a, free_a) if id(n) in matched and (not sure or id(n) in self._sure)]
-            self._spread(a, b, anchors, free_a, free_b, pair, context)
-
+        disagree = sum(bool(n.name) and n.name != p.matched[id(n)].name for n in p.a.nodes if id(n) in p.matched)
+        trusted = kept > len(nodes) // 2 and disagree <= len(p.matched) // 4
+        forward, context = p.forward, p.context
         if trusted:
-            pair_equal(lambda n, _: (n.name, n.op, n.domain or "") if n.name else None, unique=True)
-        pair_equal(lambda n, side: self._own(n, side) if self._has_weight(n) else None, unique=True)
-        pair_equal(lambda n, side: (self._own(n, side), context[side][id(n)]), unique=True)
-        pair_equal(lambda n, _: (operator(n), tuple(type_key(t) for t in n._inputs)) if self._reads_only_weights(n) else None, unique=True)
-        spread()
-        self._bridge(a, b, matched, free_a, free_b, pair, context)
-        pair_equal(lambda n, side: (forward[side][id(n)], self._types_of(n)))
-        pair_equal(lambda n, side: forward[side][id(n)])
-        spread(sure=False)
+            p.pair_equal(lambda n, _: (n.name, n.op, n.domain or "") if n.name else None, unique=True)
+        p.pair_equal(lambda n, side: self._own(n, side) if self._has_weight(n) else None, unique=True)
+        p.pair_equal(lambda n, side: (self._own(n, side), context[side][id(n)]), unique=True)
+        p.pair_equal(lambda n, _: (operator(n), tuple(type_key(t) for t in n._inputs)) if self._reads_only_weights(n) else None, unique=True)
+        self._spread(p, p.anchors(sure=True))
+        self._bridge(p)
+        p.pair_equal(lambda n, side: (forward[side][id(n)], self._types_of(n)))
+        p.pair_equal(lambda n, side: forward[side][id(n)])
+        self._spread(p, p.anchors(sure=False))
         if trusted:
-            pair_equal(lambda n, _: n.name or None, unique=True)
-            spread(sure=False)
-        self._swap_operators(a, matched, free_a, free_b, pair)
-        spread(sure=False)
+            p.pair_equal(lambda n, _: n.name or None, unique=True)
+            self._spread(p, p.anchors(sure=False))
+        self._swap_operators(p)
+        self._spread(p, p.anchors(sure=False))
 
     def _types_of(self, node: Node) -> tuple[Any, ...]:
         found = self._types.get(id(node))
@@ -142,58 +182,51 @@ class Matching:
             found = self._owns[id(node)] = digest.digest()
         return found
 
-    def _spread(
-        self, a: Graph, b: Graph, anchors: list[tuple[Node, Node]], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
-        context: tuple[dict[int, bytes], dict[int, bytes]],
-    ) -> None:  # fmt: skip
+    def _spread(self, p: _Pairing, anchors: list[tuple[Node, Node]]) -> None:
         """Match nodes of one operator that stand at the same place beside a matched pair, until nothing is added."""
         pending = list(anchors)
-        ends = list(zip(a.outputs, b.outputs))
+        free_a, free_b = p.free
+        ends = list(zip(p.a.outputs, p.b.outputs))
 
         def try_pair(x: Node, y: Node) -> None:
             if id(x) in free_a and id(y) in free_b and x.op == y.op and (x.domain or "") == (y.domain or ""):
-                pair(x, y)
+                p.pair(x, y)
                 pending.append((x, y))
 
         for t, u in ends:
             for x, y in zip(t._inputs, u._inputs):
                 try_pair(x, y)
-        starts = [(t, self.tensors[id(t)]) for t in a.inputs if id(t) in self.tensors]
+        starts = [(t, self.tensors[id(t)]) for t in p.a.inputs if id(t) in self.tensors]
         while pending or starts:
             if starts:
                 t, u = starts.pop()
-                self._readers(t, u, free_a, free_b, try_pair, context)
+                self._readers(p, t, u, try_pair)
                 continue
             x, y = pending.pop()
             for t, u in zip(x._inputs, y._inputs):
-                for p, q in zip(t._inputs, u._inputs):
-                    try_pair(p, q)
+                for source, other in zip(t._inputs, u._inputs):
+                    try_pair(source, other)
             starts.extend(zip(x._outputs, y._outputs))
 
-    def _bridge(
-        self, a: Graph, b: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any,
-        context: tuple[dict[int, bytes], dict[int, bytes]],
-    ) -> None:  # fmt: skip
+    def _bridge(self, p: _Pairing) -> None:
         """Go on behind nodes that only one model has: where two chains of single readers run alike again, their nodes belong together."""
-        fresh = [(n, matched[id(n)]) for n in _beside(a, free_a) if id(n) in matched and id(n) in self._sure]
+        free_a, free_b = p.free
+        fresh = p.anchors(sure=True)
         while fresh:
             found: list[tuple[Node, Node]] = []
             seen: set[int] = set()  # chains that flow together are walked once
             for x, y in fresh:
                 ours = chain(x, free_a, seen)
                 theirs = chain(y, free_b, set()) if ours else []
-                for ends in aligned(ours, theirs, matched) or realigned(ours[:FAR], theirs[:FAR]):
-                    pair(*ends)
+                for ends in aligned(ours, theirs, p.matched) or realigned(ours[:FAR], theirs[:FAR]):
+                    p.pair(*ends)
                     found.append(ends)
             still = list(free_a)
-            self._spread(a, b, found, free_a, free_b, pair, context)
+            self._spread(p, found)
             taken = {key for key in still if key not in free_a}
-            fresh = found + [(n, matched[id(n)]) for n in a.nodes if id(n) in taken] if taken else found
+            fresh = found + [(n, p.matched[id(n)]) for n in p.a.nodes if id(n) in taken] if taken else found
 
-    def _readers(
-        self, t: Tensor, u: Tensor, free_a: dict[int, Node], free_b: dict[int, Node], try_pair: Any,
-        context: tuple[dict[int, bytes], dict[int, bytes]],
-    ) -> None:  # fmt: skip
+    def _readers(self, p: _Pairing, t: Tensor, u: Tensor, try_pair: Callable[[Node, Node], None]) -> None:
         """Match the free readers of two tensors that belong together: of several, those that are most alike."""
 
         def places(tensor: Tensor, free: dict[int, Node]) -> dict[tuple[bytes, int], list[Node]]:
@@ -203,10 +236,11 @@ class Matching:
             return found
 
         def likeness(x: Node, y: Node) -> int:
-            alike = sum(self._seems_same(p, q) for p, q in zip(x._inputs, y._inputs))
+            alike = sum(self._seems_same(read, other) for read, other in zip(x._inputs, y._inputs))
             return 4 * (context[0].get(id(x)) == context[1].get(id(y))) + 2 * (self._own(x, 0) == self._own(y, 1)) + alike
 
-        ours, theirs = places(t, free_a), places(u, free_b)
+        context = p.context
+        ours, theirs = places(t, p.free[0]), places(u, p.free[1])
         for key, nodes in ours.items():
             others = theirs.get(key, [])
             if len(nodes) * len(others) > MOST_COMPARED:
@@ -226,29 +260,30 @@ class Matching:
             return self.weights.hash(mine) == self.weights.hash(other)
         return self.tensors.get(id(t)) is u or (id(t) in self.computed and self.computed[id(t)] == self.computed.get(id(u)))
 
-    def _swap_operators(self, a: Graph, matched: dict[int, Node], free_a: dict[int, Node], free_b: dict[int, Node], pair: Any) -> None:
+    def _swap_operators(self, p: _Pairing) -> None:
         """Match a node whose operator was exchanged: its readers or its inputs say where it stands."""
-        for node in [n for n in a.nodes if id(n) in free_a]:
+        free_a, free_b = p.free
+        for node in [n for n in p.a.nodes if id(n) in free_a]:
             candidates: dict[int, tuple[int, Node]] = {}
             for t in node._outputs:
                 for reader in t._outputs:
-                    twin = matched.get(id(reader))
+                    twin = p.matched.get(id(reader))
                     if twin is None or len(twin._inputs) != len(reader._inputs):
                         continue
                     for k, x in enumerate(reader._inputs):
                         if x is t:
-                            for p in twin._inputs[k]._inputs:
-                                if id(p) in free_b:
-                                    candidates[id(p)] = (candidates.get(id(p), (0, p))[0] + 1, p)
+                            for n in twin._inputs[k]._inputs:
+                                if id(n) in free_b:
+                                    candidates[id(n)] = (candidates.get(id(n), (0, n))[0] + 1, n)
             for t in node._inputs:
                 u = self.tensors.get(id(t))
-                for p in u._outputs if u is not None else ():
-                    if id(p) in free_b:
-                        candidates[id(p)] = (candidates.get(id(p), (0, p))[0] + 1, p)
+                for n in u._outputs if u is not None else ():
+                    if id(n) in free_b:
+                        candidates[id(n)] = (candidates.get(id(n), (0, n))[0] + 1, n)
             form = (len(node._inputs), len(node._outputs))
-            fitting = [(score, p) for score, p in candidates.values() if (len(p._inputs), len(p._outputs)) == form]
+            fitting = [(score, n) for score, n in candidates.values() if (len(n._inputs), len(n._outputs)) == form]
             if fitting:
-                pair(node, max(fitting, key=lambda entry: entry[0])[1])
+                p.pair(node, max(fitting, key=lambda entry: entry[0])[1])
 
     def _hashes(self, graph: Graph, side: int, outer: Scopes = ()) -> dict[int, bytes]:
         """Hash every node by what it computes from the graph's inputs and from what is outside."""
