@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_gs.analysis import shape_inference
 from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
-from onnx_gs.ir import dtypes, order, scopes, walk
+from onnx_gs.ir import order, scopes, walk
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes
 from onnx_gs.ir.faults import explained
@@ -241,8 +241,7 @@ def _dtype_by_schema(root: Graph, t: Tensor) -> Any:
         known = schema.of(root, producer)
         formal = known.output(next(k for k, o in enumerate(producer._outputs) if o is t)) if known is not None else None
         if formal is not None and len(formal.types) == 1:
-            name = next(iter(formal.types)).removeprefix("tensor(").removesuffix(")")
-            found = dtypes.find({"float": "float32", "double": "float64"}.get(name, name)) if name != "string" else dtypes.STRING
+            found = schema.element_type(next(iter(formal.types)))
             return found.public if found is not None else None
     return None
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx.defs
 
+from onnx_gs.ir import dtypes
 from onnx_gs.ops import domains, traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from onnx_gs.ir import Graph, Node
+    from onnx_gs.ir.dtypes import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,16 @@ def attribute(graph: Graph, node: Node, name: str) -> Any:
     schema = of(graph, node)
     known = schema.attributes.get(name) if schema is not None else None
     return None if known is None else known.default
+
+
+def element_type(spelled: str) -> DataType | None:
+    """Give the element type that a type string means; None for what is no tensor.
+
+    Example:
+        >>> element_type("tensor(float)").name, element_type("seq(tensor(float))")
+        ('FLOAT', None)
+    """
+    return dtypes.BY_NAME.get(spelled.removeprefix("tensor(").removesuffix(")").upper()) if spelled.startswith("tensor(") else None
 
 
 def _read_formal(formal: Any) -> Formal:

@@ -46,9 +46,18 @@ def wrong_count(known: Schema, inputs: int, outputs: int) -> str | None:
         (outputs, known.min_outputs, known.max_outputs, "output", "gives"),
     ):
         if not least <= have <= most:
-            wanted = str(least) if least == most else f"at least {least}" if most >= _ENDLESS else f"{least} to {most}"
-            return f"it has {have} {noun}{'' if have == 1 else 's'}, and {verb} {wanted}"
+            return f"it has {have} {noun}{'' if have == 1 else 's'}, and {verb} {spelled_range(least, most)}"
     return None
+
+
+def spelled_range(least: int, most: int) -> str:
+    """Spell how many inputs or outputs an operator has.
+
+    Example:
+        >>> spelled_range(2, 2), spelled_range(1, 3), spelled_range(1, 2**31 - 1)
+        ('2', '1 to 3', 'at least 1')
+    """
+    return str(least) if least == most else f"at least {least}" if most >= _ENDLESS else f"{least} to {most}"
 
 
 def counts_say_all(op: str, version: int | None) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from onnx_gs.errors import GraphError, GraphTypeError, GraphValueError, OnnxGsError, TensorRTError
 from onnx_gs.ir import dtypes
 from onnx_gs.ops import schema
+from onnx_gs.ops.use import spelled_range
 from onnx_gs.trt import model_source, parser_errors, tensorrt
 from onnx_gs.trt.description import Description, Flow, describe_network
 from onnx_gs.trt.operators import OPERATORS, Unlowered
@@ -568,8 +569,8 @@ def _check_use(op: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> No
     least, most = known.min_inputs, known.max_inputs
     needed = [formal.name for formal, given in zip(known.inputs, inputs) if given is None and not formal.is_optional]
     if not least <= len(inputs) <= most or needed:
-        takes = f"{least}" if least == most else f"at least {least}" if known.inputs[-1].is_variadic else f"{least} to {most}"
-        raise GraphValueError(f"operator '{op}' is given {sum(i is not None for i in inputs)} inputs", fix=f"it takes {takes}")
+        what = f"operator '{op}' is given {sum(i is not None for i in inputs)} inputs"
+        raise GraphValueError(what, fix=f"it takes {spelled_range(least, most)}")
     for name in attributes:
         if name not in known.attributes:
             raise GraphValueError(f"operator '{op}' has no attribute '{name}'", fix=f"it has {', '.join(sorted(known.attributes)) or 'none'}")

@@ -182,11 +182,5 @@ def _by_schema(op: str, version: int) -> frozenset[int] | None:
         return None
     read = {f.type_var for f in known.inputs if not f.is_optional}
     free = {name for f in known.outputs if f.type_var not in read for name in f.types}
-    return frozenset(_NUMBERS[name] for name in free) if free.issubset(_NUMBERS) else None
-
-
-#: Numbers by the type strings of schemas.
-_NUMBERS = {f"tensor({spelled})": number for number, spelled in {
-    1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool", 10: "float16", 11: "double",
-    12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
-}.items()}  # fmt: skip
+    made = [schema.element_type(name) for name in free]
+    return None if None in made else frozenset(t.number for t in made if t is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import onnx_gs as gs
@@ -24,6 +25,11 @@ def test_schemas_by_version():
     assert schema.find("NoSuchOp", 18) is None
     assert schema.find("Clip", 13).since_version == 13
     assert schema.find("Normalizer", 3, "ai.onnx.ml").domain == "ai.onnx.ml"
+
+
+def test_every_tensor_type_of_a_schema_is_known():
+    spelled = {name for s in onnx.defs.get_all_schemas_with_history() for c in s.type_constraints for name in c.allowed_type_strs}
+    assert {name for name in spelled if schema.element_type(name) is None} == {name for name in spelled if not name.startswith("tensor(")}
 
 
 def test_schema_of_a_node_and_defaults():
