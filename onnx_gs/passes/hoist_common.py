@@ -101,7 +101,7 @@ def _pairs(node: Node, narrow: bool) -> list[tuple[Node, Node]]:
 def input_key(t: Tensor, identity: int) -> Any:
     """Small weights count by value: each branch has its own of them."""
     if isinstance(t, Constant) and t.nbytes <= _LARGEST_KEY and t.dtype != np.dtype(object) and t.export_dtype == t.dtype:
-        values = np.ascontiguousarray(t.values)
+        values = np.asarray(t.values)  # which keeps a scalar one
         return ("weight", str(values.dtype), values.shape, values.tobytes())
     return identity if t.name else ""
 

@@ -146,3 +146,18 @@ def test_computations_of_16_bits_stay_in_the_branches():
                     else_branch = b () => (float16[n, 4] v) { e = Exp (h) v = Sin (e) }> }"""
     x = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
     assert_equal_outputs(Simplify(), text, *({"x": x, "c": np.array(c)} for c in (True, False)))
+
+
+def test_an_index_and_a_list_of_one_index_are_not_the_same_to_both_branches():
+    text = """g (int64[n] z, bool c) => (int64[] s) <int64 zero = {0}> {
+        t = If (c) <then_branch = a () => (int64 u) <int64 i = {0}> { u = Gather (z, i) },
+                    else_branch = b () => (int64[1] v) <int64[1] j = {0}> { v = Gather (z, j) }>
+        s = Shape (t) }"""
+    assert_equal_outputs(Simplify(), text, *({"z": np.array([4, 5]), "c": np.array(c)} for c in (True, False)))
+
+
+def test_a_loop_without_trips_says_no_sizes():
+    text = """g (float[3] x) => (float[] y, int64[] s) <int64 none = {0}, bool t = {1}> {
+        y, r = Loop (none, t, x) <body = b (int64 i, bool c, float[k] a) => (bool d, float[k] e, float[q] o) { d = Identity (c) e = Neg (a) o = Exp (a) }>
+        s = Shape (r) }"""
+    assert_equal_outputs(Simplify(), text)

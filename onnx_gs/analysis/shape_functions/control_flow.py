@@ -81,6 +81,8 @@ def _loop(f: ShapeFacts, node: Node) -> None:
     for t, (dtype, shape) in zip(node._outputs, carried):
         f.tell(t, dtype, _keep_outer(f, shape, known))
     for t, (dtype, shape) in zip(list(node._outputs)[count:], outputs[1 + count :]):
+        if trips == 0 and shape is not None:
+            shape = f.unknown(len(shape))  # nothing was computed that has the sizes; ONNX Runtime takes 0 for those that the body does not declare
         f.tell(t, dtype, None if shape is None else (trips, *(_keep_outer(f, shape, set()) or ())))
 
 
