@@ -63,7 +63,7 @@ def export_onnx(graph: Graph, do_type_check: bool = True, **kwargs: Any) -> onnx
         ModelFileError: a weight cannot be read.
 
     Example:
-        >>> x, y = Variable("x", np.float32, (2,)), Variable("y", np.float32, (2,))
+        >>> x, y = Variable("x", "float32", (2,)), Variable("y", "float32", (2,))
         >>> from onnx_gs.ir import Graph, Node
         >>> export_onnx(Graph([Node("Abs", inputs=[x], outputs=[y])], [x], [y])).graph.node[0].op_type
         'Abs'
