@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from onnx_gs.trt.model_source import ModelSource
     from onnx_gs.trt.tensorrt import Messages
 
-Progress = "Callable[[str, str | None, int, int], object]"
-
 
 @dataclass
 class BuildReport:
