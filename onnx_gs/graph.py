@@ -24,7 +24,7 @@ G = TypeVar("G", bound="Graph")
 
 
 def _ours(method: M) -> M:
-    """Let a method that the contract does not list give way to a function that a user registers under its name."""
+    """Let a method that scripts do not know give way to a function that a user registers under its name."""
     return cast("M", Yielding(cast("Callable[..., Any]", method)))
 
 

@@ -322,7 +322,7 @@ class Variable(Tensor):
             new.__dict__.update(extra)
         return new
 
-    def to_constant(  # type: ignore[override]  # the contract's order, in which a Constant differs
+    def to_constant(  # type: ignore[override]  # the order that scripts know, in which a Constant differs
         self, values: np.ndarray[Any, Any] | np.generic | LazyValues, export_dtype: Any = None, data_location: int | None = None
     ) -> Constant:
         """Turn this very object into a ``Constant``; name and links stay.

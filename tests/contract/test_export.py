@@ -1,4 +1,4 @@
-"""Section 13 of the contract: what an export writes, and the exporter piece by piece. D-numbers are those of section 17."""
+"""What scripts rely on: what an export writes, and the exporter piece by piece."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_loaded_weights_are_raw() -> None:
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"])
-def test_d25_arrays_of_ml_dtypes_have_their_type(name: str) -> None:
+def test_arrays_of_ml_dtypes_have_their_type(name: str) -> None:
     values = np.array([0.5, -1.5, 0], getattr(ml_dtypes, name))
     proto = exporter().export_tensor_proto(gs.Constant("c", values))
     assert proto.data_type == getattr(TensorProto, name.upper().replace("_", "") if "8" in name else "BFLOAT16")
@@ -213,7 +213,7 @@ def test_d25_arrays_of_ml_dtypes_have_their_type(name: str) -> None:
     assert found.tobytes() == values.tobytes()
 
 
-def test_d24_text_is_stored() -> None:
+def test_text_is_stored() -> None:
     y = v("y", object)
     graph = gs.Graph([gs.Node("Identity", inputs=[gs.Constant("c", np.array(["a", "é"], object))], outputs=[y])], [], [y], opset=18, ir_version=9)
     assert run(gs.export_onnx(graph), {})[0].tolist() == ["a", "é"]
@@ -262,7 +262,7 @@ def test_the_export_dtype_converts() -> None:
     assert (proto.data_type, proto.raw_data) == (16, np.array([1.5, -2.25], ml_dtypes.bfloat16).tobytes())
 
 
-def test_d20_d21_sparse_weights() -> None:
+def test_sparse_weights() -> None:
     y = v("y", shape=(2, 2))
     raw = helper.make_sparse_tensor(numpy_helper.from_array(np.array([1, 2], np.float16), "s"), numpy_helper.from_array(np.array([0, 3]), "i"), [2, 2])
     constant = gs.Constant("s", gs.SparseValues(raw))
@@ -276,7 +276,7 @@ def test_d20_d21_sparse_weights() -> None:
     assert constant.values.dtype == np.float16
 
 
-def test_d32_new_values_of_a_weight_in_a_file_are_stored_inside() -> None:
+def test_new_values_of_a_weight_in_a_file_are_stored_inside() -> None:
     stored = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
     stored.external_data.add(key="location", value="w.bin")
     constant = module("importers.onnx_importer").OnnxImporter.import_tensor(stored)
@@ -309,12 +309,12 @@ def test_references_to_tensors_carry_one() -> None:
     ("op", "name", "kind"),
     [("ReduceSum", "axes", "INTS"), ("TfIdfVectorizer", "weights", "FLOATS"), ("TfIdfVectorizer", "pool_strings", "STRINGS"), ("Unknown", "a", "INTS")],
 )
-def test_d13_an_empty_list_has_the_type_of_the_schema(op: str, name: str, kind: str) -> None:
+def test_an_empty_list_has_the_type_of_the_schema(op: str, name: str, kind: str) -> None:
     graph = gs.Graph([gs.Node(op, attrs={name: []})], opset=11)
     assert gs.export_onnx(graph).graph.node[0].attribute[0].type == getattr(AttributeProto, kind)
 
 
-def test_d14_bytes_that_are_no_text_are_kept() -> None:
+def test_bytes_that_are_no_text_are_kept() -> None:
     proto = model("g (float[2] x) => (float[2] y) { y = Custom (x) }")
     proto.graph.node[0].attribute.append(AttributeProto(name="s", type=AttributeProto.STRING, s=b"\xff\xfe"))
     proto.graph.node[0].attribute.append(AttributeProto(name="l", type=AttributeProto.STRINGS, strings=[b"\xff", b"ok"]))
@@ -323,7 +323,7 @@ def test_d14_bytes_that_are_no_text_are_kept() -> None:
     assert gs.export_onnx(graph) == proto
 
 
-def test_d12_every_kind_of_attribute_comes_back() -> None:
+def test_every_kind_of_attribute_comes_back() -> None:
     sparse = helper.make_sparse_tensor(helper.make_tensor("s", 1, [1], [1.0]), helper.make_tensor("i", 7, [1], [0]), [2])
     kind = helper.make_tensor_type_proto(1, ["n"])
     given = {"g": [onnx.GraphProto(name="a"), onnx.GraphProto(name="b")], "t": [helper.make_tensor("t", 1, [1], [1.0])], "s": sparse, "ss": [sparse], "k": kind}
@@ -343,7 +343,7 @@ def test_a_type_as_attribute_runs() -> None:
     assert run(gs.export_onnx(graph), {})[0].tolist() is False
 
 
-def test_d88_dtypes_are_attribute_values() -> None:
+def test_dtypes_are_attribute_values() -> None:
     x, y = v("x"), v("y", np.float16)
     for to in (np.float16, np.dtype("f2"), TensorProto.FLOAT16):
         graph = gs.Graph([gs.Node("Cast", attrs={"to": to}, inputs=[x], outputs=[y])], [x], [y], opset=18, ir_version=9)
@@ -362,7 +362,7 @@ def test_names_that_nodes_share_are_told_only(caplog: pytest.LogCaptureFixture) 
     assert len(caplog.records) == 1
 
 
-def test_d06_d07_kinds_of_values_survive() -> None:
+def test_kinds_of_values_survive() -> None:
     tensor = helper.make_tensor_type_proto(1, ["n", 2])
     kinds = {
         "optional": helper.make_optional_type_proto(helper.make_sequence_type_proto(tensor)),

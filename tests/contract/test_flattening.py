@@ -1,4 +1,4 @@
-"""Section 9 of the contract, step 6: an If whose condition is known becomes the branch that it takes. D-numbers are those of section 17."""
+"""What scripts rely on: an If whose condition is known becomes the branch that it takes."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ def test_nested_ifs_are_taken_apart() -> None:
 
 @pytest.mark.parametrize("then", ["p = Constant <value = float[2] {3, 4}> ()", "k = Constant <value = float[2] {3, 4}> () p = Neg (k)"])
 @pytest.mark.parametrize("after", ["", "z = Add (y, x)"])
-def test_d72_a_branch_that_returns_a_constant(then: str, after: str) -> None:
+def test_a_branch_that_returns_a_constant(then: str, after: str) -> None:
     flattened(taking(then, after=after, outputs="float[2] z" if after else "float[2] y"))
 
 
 @pytest.mark.parametrize("after", ["", "z = Add (y, x)"])
-def test_d73_a_branch_that_returns_a_weight(after: str) -> None:
+def test_a_branch_that_returns_a_weight(after: str) -> None:
     text = f"""g (float[2] x) => (float[2] {"z" if after else "y"}) <bool c = {{1}}> {{
         y = If (c) <then_branch = t () => (float[2] p) <float[2] p = {{3, 4}}> {{ }}, else_branch = e () => (float[2] q) {{ q = Abs (x) }}> {after} }}"""
     flattened(text)
 
 
-def test_d74_a_branch_that_returns_one_tensor_twice() -> None:
+def test_a_branch_that_returns_one_tensor_twice() -> None:
     graph = gs.import_onnx(model(taking("p = Neg (x)", outputs="float[2] y")))
     node = graph.nodes[0]
     for branch in node.subgraphs():
@@ -108,7 +108,7 @@ def test_d74_a_branch_that_returns_one_tensor_twice() -> None:
     assert first.tolist() == second.tolist() == [-1, 2]
 
 
-def test_d75_a_returned_tensor_that_the_branch_reads_keeps_its_readers() -> None:
+def test_a_returned_tensor_that_the_branch_reads_keeps_its_readers() -> None:
     text = """g (float[2] x) => (float[2] y, float[2] z) <bool c = {1}> {
         y, z = If (c) <then_branch = t () => (float[2] p, float[2] r) { p = Neg (x) r = Exp (p) },
                        else_branch = e () => (float[2] q, float[2] s) { q = Abs (x) s = Abs (x) }> }"""
@@ -116,12 +116,12 @@ def test_d75_a_returned_tensor_that_the_branch_reads_keeps_its_readers() -> None
     assert graph.nodes[1].inputs[0] is graph.outputs[0]
 
 
-def test_d76_outer_constants_and_outputs_keep_their_names() -> None:
+def test_outer_constants_and_outputs_keep_their_names() -> None:
     graph = flattened(taking("h = Add (x, w) p = Mul (h, o)", "o = Relu (x)", outputs="float[2] y, float[2] o", weights=", float[2] w = {1, 2}"))
     assert {"w", "o", "x", "y"} <= set(graph.tensors())
 
 
-def test_d77_an_outer_tensor_that_a_branch_returns_keeps_its_other_readers() -> None:
+def test_an_outer_tensor_that_a_branch_returns_keeps_its_other_readers() -> None:
     text = """g (float[2] x) => (float[2] y, float[2] z) <bool c = {1}> {
         o = Relu (x)
         y = If (c) <then_branch = t () => (float[2] p) { p = Identity (o) }, else_branch = e () => (float[2] q) { q = Abs (x) }>
@@ -136,7 +136,7 @@ def test_d77_an_outer_tensor_that_a_branch_returns_keeps_its_other_readers() -> 
     assert_same(run(model(text), {"x": x}), run(gs.export_onnx(graph), {"x": x}))
 
 
-def test_d78_ifs_that_share_a_branch_are_both_taken_apart() -> None:
+def test_ifs_that_share_a_branch_are_both_taken_apart() -> None:
     proto = model(taking("h = Neg (x) p = Exp (h)", after="z = Identity (y)", outputs="float[2] z"))
     graph = gs.import_onnx(proto)
     first, last = graph.nodes
@@ -151,7 +151,7 @@ def test_d78_ifs_that_share_a_branch_are_both_taken_apart() -> None:
     assert_same([2 * run(proto, {"x": x})[0]], run(gs.export_onnx(graph), {"x": x}))
 
 
-def test_d80_generated_names_hit_no_existing_ones() -> None:
+def test_generated_names_hit_no_existing_ones() -> None:
     before = "h_subg_1_t = Relu (x)"
     graph = flattened(taking("h = Neg (x) p = Exp (h)", before, "z = Add (y, h_subg_1_t)", outputs="float[2] z"))
     names = [t.name for n in graph.nodes for t in n.outputs]

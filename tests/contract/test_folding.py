@@ -1,4 +1,4 @@
-"""Section 9 of the contract: constant folding, shape folding, elision of casts, evaluation. D-numbers are those of section 17."""
+"""What scripts rely on: constant folding, shape folding, elision of casts, evaluation."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_ways_of_partitioning() -> None:
 
 
 @pytest.mark.parametrize("partitioning", ["basic", "recursive"])
-def test_d64_an_unknown_operator_stays_and_constants_beside_it_fold(partitioning: str) -> None:
+def test_an_unknown_operator_stays_and_constants_beside_it_fold(partitioning: str) -> None:
     graph = parse(
         """g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> {
              h = Neg (a) i = custom.Unknown (h) j = Abs (i) k = Exp (a) y = Add (x, j) z = Add (x, k) }"""
@@ -155,7 +155,7 @@ def test_excluded_nodes_stay_with_what_depends_on_them() -> None:
     assert "Mul" not in asked
 
 
-def test_d65_exclusion_reaches_branches_and_functions() -> None:
+def test_exclusion_reaches_branches_and_functions() -> None:
     text = """g (bool b, float[2] x) => (float[2] y) <float[2] a = {1, 2}> {
         h = local.F (x)
         i = If (b) <then_branch = t () => (float[2] p) { p = Neg (a) }, else_branch = e () => (float[2] q) { q = Abs (a) }>
@@ -186,7 +186,7 @@ def test_branches_and_functions_fold_on_request(recurse: bool) -> None:
     [("value = float[2] {1, 2}", np.float32, [1, 2]), ("value_float = 1.5", np.float32, 1.5), ("value_floats = [1.5, 2.5]", np.float32, [1.5, 2.5]),
      ("value_int = 3", np.int64, 3), ("value_ints = [3, 4]", np.int64, [3, 4])],
 )  # fmt: skip
-def test_d62_constant_nodes_become_weights_of_their_type(attribute: str, dtype: Any, values: Any) -> None:
+def test_constant_nodes_become_weights_of_their_type(attribute: str, dtype: Any, values: Any) -> None:
     kind = "float" if dtype is np.float32 else "int64"
     shape = "[2]" if isinstance(values, list) else ""
     graph = folded(model(f"g ({kind}{shape} x) => ({kind}{shape} y) {{ k = Constant <{attribute}> () y = Add (x, k) }}"))
@@ -203,7 +203,7 @@ def test_constant_nodes_become_weights_without_being_read() -> None:
 
 
 @pytest.mark.parametrize("attribute", ['value_string = "a"', 'value_strings = ["a", "b"]'])
-def test_d63_string_constants_can_be_exported(attribute: str) -> None:
+def test_string_constants_can_be_exported(attribute: str) -> None:
     text = f"g (int64[1] i) => (string[n] y) {{ k = Constant <{attribute}> () u = Constant <value_ints = [-1]> () r = Reshape (k, u) y = Gather (r, i) }}"
     folded(model(text), {"i": np.int64([0])})
 
@@ -242,32 +242,32 @@ def test_casts_around_arithmetic_on_dims_go(op: str) -> None:
     assert [t.name for t in graph.outputs] == ["y"]
 
 
-def test_d58_fractions_are_not_rounded_to_integers() -> None:
+def test_fractions_are_not_rounded_to_integers() -> None:
     text = ELIDABLE.format(dims="n, m", out="int64[2]", middle="h = Constant <value_float = 0.5> () r = Mul (f, h) y = Cast <to = 7> (r)")
     graph = folded(model(text), {"x": np.zeros((6, 2), np.float32), "z": np.zeros((3, 4), np.float32)})
     assert ops(graph).count("Cast") == 2
 
 
-def test_d59_a_true_float_keeps_the_casts() -> None:
+def test_a_true_float_keeps_the_casts() -> None:
     text = "g (float[n, m] x, float[2] q) => (int64[2] y) { s = Shape (x) f = Cast <to = 1> (s) r = Add (f, q) y = Cast <to = 7> (r) }"
     graph = folded(model(text), {"x": np.zeros((6, 2), np.float32), "q": np.float32([0.75, 1.5])})
     assert ops(graph).count("Cast") == 2
 
 
 @pytest.mark.parametrize("op", ["Equal", "Greater", "Less"])
-def test_d60_comparisons_stay_of_bools(op: str) -> None:
+def test_comparisons_stay_of_bools(op: str) -> None:
     text = "g (float[n, m] x) => (int64[2] y) {{ s = Shape (x) f = Cast <to = 1> (s) k = Constant <value_floats = [2.0, 3.0]> () r = {} (f, k) y = Cast <to = 7> (r) }}"
     folded(model(text.format(op)), {"x": np.zeros((3, 2), np.float32)})
 
 
-def test_d61_a_constant_that_others_read_as_float_stays_float() -> None:
+def test_a_constant_that_others_read_as_float_stays_float() -> None:
     text = """g (float[n, m] x, float[2] q) => (int64[2] y, float[2] z) <float[2] k = {2, 3}> {
         s = Shape (x) f = Cast <to = 1> (s) r = Add (f, k) y = Cast <to = 7> (r) z = Add (q, k) }"""
     graph = folded(model(text), {"x": np.zeros((3, 2), np.float32), "q": np.float32([0.5, 0.5])})
     assert weight(graph, "k").dtype == np.float32
 
 
-def test_d104_two_casts_back_both_keep_a_producer() -> None:
+def test_two_casts_back_both_keep_a_producer() -> None:
     text = """g (float[n, m] x) => (int64[2] y, int64[2] z) {
         s = Shape (x) f = Cast <to = 1> (s) r = Add (f, f) a = Cast <to = 7> (r) b = Cast <to = 7> (r) y = Neg (a) z = Abs (b) }"""
     folded(model(text), {"x": np.zeros((3, 2), np.float32)})
@@ -314,7 +314,7 @@ def test_constants_that_are_graph_inputs_are_constants() -> None:
     assert isinstance(graph.fold_constants().outputs[0], gs.Constant)
 
 
-def test_d09_a_default_that_a_caller_may_override_is_no_constant() -> None:
+def test_a_default_that_a_caller_may_override_is_no_constant() -> None:
     proto = model("g (float[2] x, float[2] w) => (float[2] y) { h = Neg (w) y = Add (x, h) }")
     proto.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, (2,), [1, 2]))
     graph = folded(proto, {"x": np.float32([1, 1]), "w": np.float32([5, 6])})
@@ -354,7 +354,7 @@ def test_a_shape_of_unknown_rank_stays() -> None:
     assert ops(gs.Graph(nodes, [x], [y], opset=18).fold_constants().cleanup()) == ["Shape", "Gather"]
 
 
-def test_d56_numpy_integers_are_dims() -> None:
+def test_numpy_integers_are_dims() -> None:
     x, y = v("x", shape=(np.int64(3), np.int32(4))), v("y", np.int64, (2,))
     graph = gs.Graph([gs.Node("Shape", inputs=[x], outputs=[y])], [x], [y], opset=18).fold_constants()
     assert weight(graph, "y").tolist() == [3, 4]
@@ -362,7 +362,7 @@ def test_d56_numpy_integers_are_dims() -> None:
 
 @pytest.mark.parametrize(("indices", "expected"), [("int64 i = {1}", 4), ("int64[1] i = {1}", [4]), ("int64[2] i = {2, -2}", [5, 4]),
                                                    ("int64[1, 2] i = {1, 2}", [[4, 5]])])  # fmt: skip
-def test_d54_gathered_static_dims_become_weights_whatever_the_rank_of_the_indices(indices: str, expected: Any) -> None:
+def test_gathered_static_dims_become_weights_whatever_the_rank_of_the_indices(indices: str, expected: Any) -> None:
     rank = {0: "", 1: "[k]", 2: "[k, l]"}[np.ndim(expected)]
     proto = model(f"g (float[n, 4, 5] x) => (int64{rank} y) <{indices}> {{ s = Shape (x) y = Gather (s, i) }}")
     graph = folded(proto, {"x": np.zeros((2, 4, 5), np.float32)})
@@ -377,7 +377,7 @@ def test_d54_gathered_static_dims_become_weights_whatever_the_rank_of_the_indice
      (-99, 2**62, 3, None)],
 )  # fmt: skip
 @pytest.mark.parametrize("axes", ["zero", "negative", "omitted"])
-def test_d55_slices_of_static_dims_become_weights(starts: int, ends: int, steps: int, expected: list[int] | None, axes: str) -> None:
+def test_slices_of_static_dims_become_weights(starts: int, ends: int, steps: int, expected: list[int] | None, axes: str) -> None:
     given = {"zero": "c0", "negative": "cn", "omitted": '""'}[axes]
     proto = model(
         f"""g (float[n, 4, 5] x) => (int64[k] y) <int64[1] b = {{{starts}}}, int64[1] e = {{{ends}}}, int64[1] st = {{{steps}}},
@@ -398,7 +398,7 @@ def test_slices_of_old_opsets_have_attributes() -> None:
 @pytest.mark.parametrize(
     ("attributes", "expected"), [("start = 1", [4, 5]), ("end = 2", None), ("start = -2", [4, 5]), ("start = 1, end = 2", [4]), ("start = 1, end = -9", [])]
 )
-def test_d52_start_and_end_of_shape_count(attributes: str, expected: list[int] | None) -> None:
+def test_start_and_end_of_shape_count(attributes: str, expected: list[int] | None) -> None:
     graph = folded(model(f"g (float[n, 4, 5] x) => (int64[k] y) {{ y = Shape <{attributes}> (x) }}"), {"x": np.zeros((2, 4, 5), np.float32)})
     if expected is None:
         assert ops(graph) == ["Shape"]
@@ -406,7 +406,7 @@ def test_d52_start_and_end_of_shape_count(attributes: str, expected: list[int] |
         assert weight(graph, "y").tolist() == expected
 
 
-def test_d53_start_of_shape_counts_under_gather_and_slice() -> None:
+def test_start_of_shape_counts_under_gather_and_slice() -> None:
     graph = folded(model("g (float[n, 4, 5] x) => (int64 y) <int64 i = {0}> { s = Shape <start = 1> (x) y = Gather (s, i) }"), {"x": np.zeros((2, 4, 5), np.float32)})
     assert weight(graph, "y").tolist() == 4
     text = "g (float[n, 4, 5] x) => (int64[k] y) <int64[1] b = {0}, int64[1] e = {1}> { s = Shape <start = 1> (x) y = Slice (s, b, e) }"
@@ -414,7 +414,7 @@ def test_d53_start_of_shape_counts_under_gather_and_slice() -> None:
 
 
 @pytest.mark.parametrize("op", ["Shape", "Constant", "Cast", "Gather", "Slice", "If"])
-def test_d57_operators_of_other_domains_are_others(op: str) -> None:
+def test_operators_of_other_domains_are_others(op: str) -> None:
     x, h, y = v("x"), v("h"), v("y")
     inputs: dict[str, list[gs.Tensor]] = {"Constant": [], "Gather": [x, c("i", 0, np.int64)], "If": [c("b", True, bool)]}
     attrs: dict[str, dict[str, Any]] = {"Constant": {"value": c("k", [1, 2])}, "Cast": {"to": 1}, "If": {"then_branch": gs.Graph(), "else_branch": gs.Graph()}}
@@ -430,17 +430,17 @@ def test_d57_operators_of_other_domains_are_others(op: str) -> None:
     "node",
     ["RandomNormal <shape = [2]> ()", "RandomUniform <shape = [2], seed = 1.0> ()", "RandomNormalLike (a)", "RandomUniformLike (a)", "Bernoulli (a)"],
 )
-def test_d49_random_numbers_are_not_frozen(node: str) -> None:
+def test_random_numbers_are_not_frozen(node: str) -> None:
     proto = model(f"g (float[2] x) => (float[2] y) <float[2] a = {{0.5, 0.25}}> {{ r = {node} y = Add (x, r) }}")
     assert len(gs.import_onnx(proto).fold_constants().cleanup().nodes) == 2
 
 
-def test_d50_draws_from_a_distribution_are_not_frozen() -> None:
+def test_draws_from_a_distribution_are_not_frozen() -> None:
     proto = model("g () => (int32[1, 3] y) <float[1, 2] a = {0.5, 0.25}> { y = Multinomial <sample_size = 3> (a) }")
     assert ops(gs.import_onnx(proto).fold_constants().cleanup()) == ["Multinomial"]
 
 
-def test_d51_dropout_in_training_is_not_frozen_also_where_it_is_hidden() -> None:
+def test_dropout_in_training_is_not_frozen_also_where_it_is_hidden() -> None:
     proto = model(
         """g (float[2] x, bool b) => (float[2] y) <float[2] a = {1, 2}, float half = {0.5}, bool yes = {1}> {
              r, m = Dropout (a, half, yes)
@@ -463,7 +463,7 @@ def test_calls_of_functions_with_constant_inputs_are_evaluated() -> None:
     assert weight(folded(model(text.format("<k = 5.0>"), functions=functions)), "h").tolist() == [-5, -10]
 
 
-def test_d95_a_function_with_constant_nodes_folds_and_stays_valid() -> None:
+def test_a_function_with_constant_nodes_folds_and_stays_valid() -> None:
     proto = model(
         "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { h = local.F (a) i = local.F (x) y = Add (i, h) }",
         functions="""<domain: "local", opset_import: ["" : 18]> F (x) => (y) { k = Constant <value_floats = [1.0, 2.0]> () e = Exp (k) y = Add (x, e) }""",
@@ -473,7 +473,7 @@ def test_d95_a_function_with_constant_nodes_folds_and_stays_valid() -> None:
     assert ops(graph.functions[0]) == ["Add"]
 
 
-def test_d99_an_attribute_of_the_function_that_a_branch_reads_has_its_value() -> None:
+def test_an_attribute_of_the_function_that_a_branch_reads_has_its_value() -> None:
     proto = model(
         "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, bool b = {1}> { h = local.F <k = 4.0> (a, b) y = Add (x, h) }",
         functions="""<domain: "local", opset_import: ["" : 18]> F <k> (x, b) => (y) {
@@ -483,27 +483,27 @@ def test_d99_an_attribute_of_the_function_that_a_branch_reads_has_its_value() ->
     assert weight(folded(proto), "h").tolist() == [4, 8]
 
 
-def test_d66_a_node_with_an_omitted_output_stops_nothing() -> None:
+def test_a_node_with_an_omitted_output_stops_nothing() -> None:
     text = """g (float[2] x) => (float[p, q, 2] y) <float[2] a = {1, 2}, float[1, 1, 1] t = {1}, float[1, 3, 1] w = {1, 2, 3}> {
         "", i = GRU <hidden_size = 1> (t, w, w) h = Neg (a) y = Sum (x, h, i) }"""
     assert ops(folded(model(text))) == ["Sum"]
 
 
-def test_d67_string_results_can_be_exported() -> None:
+def test_string_results_can_be_exported() -> None:
     text = "g (int64[1] i) => (string[1] y) <int64[2] n = {1, 2}> { s = Cast <to = 8> (n) y = Gather (s, i) }"
     graph = folded(model(text), {"i": np.int64([1])})
     assert ops(graph) == ["Gather"]
     assert weight(graph, "s").tolist() == ["1", "2"]
 
 
-def test_d68_results_that_are_sequences_stay_or_are_seen_through() -> None:
+def test_results_that_are_sequences_stay_or_are_seen_through() -> None:
     text = "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, int64 at = {0}> { s = SequenceConstruct (a, a) e = SequenceAt (s, at) y = Add (x, e) }"
     folded(model(text))
     graph = parse("g () => (seq(float[2]) s) <float[2] a = {1, 2}> { s = SequenceConstruct (a, a) }")
     assert ops(graph.fold_constants().cleanup()) == ["SequenceConstruct"]
 
 
-def test_d69_names_of_nodes_do_not_matter() -> None:
+def test_names_of_nodes_do_not_matter() -> None:
     graphs = [parse(SUM) for _ in range(2)]
     graphs[0].nodes[1].name = "h"
     graphs[0].nodes[2].name = "i"
@@ -511,7 +511,7 @@ def test_d69_names_of_nodes_do_not_matter() -> None:
     assert folds[0] == folds[1]
 
 
-def test_d70_a_bfloat16_result_stops_nothing() -> None:
+def test_a_bfloat16_result_stops_nothing() -> None:
     text = "g (float[2] x) => (bfloat16[2] y, float[2] z) <float[2] a = {1, 2}> { h = Cast <to = 16> (a) y = Identity (h) i = Neg (a) z = Add (x, i) }"
     graph = parse(text).fold_constants().cleanup()
     assert ops(graph) == ["Add"]
@@ -519,7 +519,7 @@ def test_d70_a_bfloat16_result_stops_nothing() -> None:
     assert TensorProto.BFLOAT16 in [w.data_type for w in gs.export_onnx(graph).graph.initializer]
 
 
-def test_d71_results_above_the_threshold_are_not_computed() -> None:
+def test_results_above_the_threshold_are_not_computed() -> None:
     shape, x, y = c("shape", [1 << 40], np.int64), v("x", shape=(1 << 40,)), v("y", shape=(1 << 40,))
     wide = gs.Variable("wide")
     nodes = [gs.Node("ConstantOfShape", inputs=[shape], outputs=[wide]), gs.Node("Add", inputs=[x, wide], outputs=[y])]
@@ -527,7 +527,7 @@ def test_d71_results_above_the_threshold_are_not_computed() -> None:
     assert ops(graph.cleanup()) == ["ConstantOfShape", "Add"]
 
 
-def test_d89_a_weight_whose_data_are_missing_stops_nothing_and_its_shape_is_known(tmp_path: Path) -> None:
+def test_a_weight_whose_data_are_missing_stops_nothing_and_its_shape_is_known(tmp_path: Path) -> None:
     proto = model("g (float[2] x) => (int64[1] s, float[2] y, float[3] z) <float[2] a = {1, 2}> { s = Shape (w) h = Neg (a) y = Add (x, h) z = Neg (w) }")
     missing = proto.graph.initializer.add(name="w", data_type=1, dims=[3], data_location=TensorProto.EXTERNAL)
     missing.external_data.add(key="location", value=str(tmp_path / "nowhere"))
@@ -536,7 +536,7 @@ def test_d89_a_weight_whose_data_are_missing_stops_nothing_and_its_shape_is_know
     assert weight(graph, "s").tolist() == [3]
 
 
-def test_d90_more_than_two_gibibytes_of_weights_stop_nothing() -> None:
+def test_more_than_two_gibibytes_of_weights_stop_nothing() -> None:
     big = gs.Constant("big", np.broadcast_to(np.float32(1), (1 << 29, 2)))
     x, y, h, i = v("x"), v("y"), gs.Variable("h"), v("i", shape=None)
     nodes = [gs.Node("Add", inputs=[c("a", [1, 2]), c("b", [3, 4])], outputs=[h]), gs.Node("Gather", inputs=[big, v("at", np.int64, ())], outputs=[i]),
@@ -546,7 +546,7 @@ def test_d90_more_than_two_gibibytes_of_weights_stop_nothing() -> None:
     assert weight(graph, "h").tolist() == [4, 6]
 
 
-def test_d94_a_folded_tensor_that_branches_read_is_stored_once() -> None:
+def test_a_folded_tensor_that_branches_read_is_stored_once() -> None:
     text = """g (float[2] x, bool b) => (float[2] y) <float[2] a = {1, 2}> {
         h = Exp (a)
         y = If (b) <then_branch = t () => (float[2] p) { p = Add (x, h) }, else_branch = e () => (float[2] q) { q = Mul (x, h) }> }"""
@@ -558,7 +558,7 @@ def _inner(graph: gs.Graph, name: str) -> Any:
     return next(t.values for g in graph.subgraphs() for t in g.tensors().values() if t.name == name and isinstance(t, gs.Constant))
 
 
-def test_d102_a_constant_loop_that_ignores_its_counter_is_evaluated() -> None:
+def test_a_constant_loop_that_ignores_its_counter_is_evaluated() -> None:
     text = """g (float[2] x) => (float[2] y) <int64 n = {3}, bool go = {1}, float[2] a = {1, 2}> {
         h = Loop (n, go, a) <body = l (int64 i, bool on, float[2] s) => (bool on2, float[2] s2) { on2 = Identity (on) s2 = Add (s, s) }>
         y = Add (x, h) }"""

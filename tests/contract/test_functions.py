@@ -1,4 +1,4 @@
-"""Section 10 of the contract: local functions. D-numbers are those of section 17."""
+"""What scripts rely on: local functions."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_references_come_back_as_references() -> None:
     assert reference == gs.Node.AttributeRef("factor", float)
 
 
-def test_d10_overloads_are_kept_and_called() -> None:
+def test_overloads_are_kept_and_called() -> None:
     if "overload" not in onnx.FunctionProto.DESCRIPTOR.fields_by_name:
         pytest.skip("this onnx has no overloads")
     proto = model(
@@ -208,7 +208,7 @@ def test_d10_overloads_are_kept_and_called() -> None:
     assert_same(run(proto, {"x": x}), run(gs.export_onnx(graph.copy()), {"x": x}))
 
 
-def test_d11_values_and_metadata_of_functions_are_kept() -> None:
+def test_values_and_metadata_of_functions_are_kept() -> None:
     if "value_info" not in onnx.FunctionProto.DESCRIPTOR.fields_by_name:
         pytest.skip("this onnx cannot describe values of functions")
     proto = model("g (float[2] x) => (float[2] y) { y = local.F (x) }", ir_version=10, functions='<domain: "local", opset_import: ["" : 18]> F (x) => (y) { y = Neg (x) }')
@@ -241,7 +241,7 @@ def test_a_function_cleans_its_own_body(caplog: pytest.LogCaptureFixture) -> Non
     assert [t.name for t in function.inputs] == ["x"]
 
 
-def test_d43_a_model_with_a_function_and_a_body_can_be_sorted() -> None:
+def test_a_model_with_a_function_and_a_body_can_be_sorted() -> None:
     proto = model(
         """g (float[2] x, bool b) => (float[2] y) { h = local.F (x)
              y = If (b) <then_branch = t () => (float[2] p) { p = local.F (h) }, else_branch = e () => (float[2] q) { q = Neg (h) }> }""",
@@ -255,14 +255,14 @@ def test_d43_a_model_with_a_function_and_a_body_can_be_sorted() -> None:
     assert_same(run(proto, feeds), run(gs.export_onnx(graph), feeds))
 
 
-def test_d44_calls_in_bodies_of_functions_order_the_functions() -> None:
+def test_calls_in_bodies_of_functions_order_the_functions() -> None:
     inner = gs.Graph([gs.Node("Callee", domain=gs.Function.DEFAULT_DOMAIN)])
     caller = gs.Function("Caller", nodes=[gs.Node("If", attrs={"then_branch": gs.Graph([gs.Node("If", attrs={"then_branch": inner})])})])
     graph = gs.Graph(functions=[caller, gs.Function("Callee")])
     assert [f.name for f in graph.toposort().functions] == ["Callee", "Caller"]
 
 
-def test_d96_copies_of_a_graph_have_functions_of_their_own() -> None:
+def test_copies_of_a_graph_have_functions_of_their_own() -> None:
     graph = calling(scaled(), factor=2.0)
     new = graph.copy()
     assert new.functions[0] is not graph.functions[0]
@@ -271,7 +271,7 @@ def test_d96_copies_of_a_graph_have_functions_of_their_own() -> None:
     assert len(graph.functions[0].nodes) == 3
 
 
-def test_d97_copying_and_folding_leave_the_originals_list_alone() -> None:
+def test_copying_and_folding_leave_the_originals_list_alone() -> None:
     graph = calling(scaled(), factor=2.0)
     functions = graph.functions
     graph.copy()
@@ -280,7 +280,7 @@ def test_d97_copying_and_folding_leave_the_originals_list_alone() -> None:
     assert functions[0].functions is functions
 
 
-def test_d98_functions_of_a_body_attached_later_are_exported() -> None:
+def test_functions_of_a_body_attached_later_are_exported() -> None:
     function = scaled()
     x, p, y, b = v("x"), v("p"), v("y"), gs.Variable("b", np.bool_, ())
     body = gs.Graph(functions=[function], opset=18)

@@ -1,4 +1,4 @@
-"""Section 6 of the contract: graphs, the layer call, registered functions, tensors, copies."""
+"""What scripts rely on: graphs, the layer call, registered functions, tensors, copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 12 of the contract: what an import gives, and the importer piece by piece. D-numbers are those of section 17."""
+"""What scripts rely on: what an import gives, and the importer piece by piece."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_a_graph_finds_outer_tensors_in_a_map_that_it_leaves_alone() -> None:
     assert (whole.producer_name, whole.producer_version, whole.ir_version, whole.functions) == ("p", "1", 8, functions)
 
 
-def test_d45_what_a_body_captures_may_be_listed_later() -> None:
+def test_what_a_body_captures_may_be_listed_later() -> None:
     text = """g (float[2] x, bool b) => (float[2] y) {
         y = If (b) <then_branch = t () => (float[2] p) { p = Neg (h) }, else_branch = e () => (float[2] q) { q = Abs (h) }>
         h = Relu (x) }"""

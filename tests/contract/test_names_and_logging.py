@@ -1,4 +1,4 @@
-"""Sections 1 and 2 of the contract: what scripts import, errors, and the logger."""
+"""What scripts rely on: what scripts import, errors, and the logger."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005, RUF005 - a table of edits of one signature; sums of lists are what is tested
-"""Sections 4 and 5 of the contract: nodes, attribute values, and lists that keep both ends in step."""
+"""What scripts rely on: nodes, attribute values, and lists that keep both ends in step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections 7 and 8 of the contract: sorting and cleaning up."""
+"""What scripts rely on: sorting and cleaning up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 11 of the contract: patterns and their matches. D-numbers are those of section 17."""
+"""What scripts rely on: patterns and their matches."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_bodies_are_not_searched() -> None:
     assert found(pattern_of("Neg", "Relu"), graph) == []
 
 
-def test_d81_a_diamond_matches() -> None:
+def test_a_diamond_matches() -> None:
     x, a, b, c, y = v("x", "a", "b", "c", "y")
     nodes = [n("Relu", "top", [x], [a]), n("Neg", "left", [a], [b]), n("Abs", "right", [a], [c]), n("Add", "join", [b, c], [y])]
     pattern = gs.GraphPattern()
@@ -249,7 +249,7 @@ def test_d81_a_diamond_matches() -> None:
     assert found(pattern, gs.Graph(nodes, [x], [y])) == [["top", "left", "right", "join"]]
 
 
-def test_d82_tensors_that_bodies_read_are_used_outside_the_match() -> None:
+def test_tensors_that_bodies_read_are_used_outside_the_match() -> None:
     graph = chain("Neg", "Relu")
     inner = graph.nodes[0].outputs[0]
     (z,) = v("z")
@@ -264,7 +264,7 @@ def test_d82_tensors_that_bodies_read_are_used_outside_the_match() -> None:
     assert found(pattern_of("Neg", "Relu"), graph) == []
 
 
-def test_d83_a_pattern_without_variables_matches() -> None:
+def test_a_pattern_without_variables_matches() -> None:
     k, y = v("k", "y")
     graph = gs.Graph([n("Constant", "k", [], [k]), n("Neg", "n", [k], [y])], [], [y])
     pattern = gs.GraphPattern()
@@ -272,7 +272,7 @@ def test_d83_a_pattern_without_variables_matches() -> None:
     assert found(pattern, graph) == [["n", "k"]] or found(pattern, graph) == [["k", "n"]]
 
 
-def test_d84_one_node_stands_for_one_pattern_node() -> None:
+def test_one_node_stands_for_one_pattern_node() -> None:
     x, a, y = v("x", "a", "y")
     graph = gs.Graph([n("Neg", "only", [x], [a]), n("Add", "join", [a, a], [y])], [x], [y])
     pattern = gs.GraphPattern()
@@ -282,7 +282,7 @@ def test_d84_one_node_stands_for_one_pattern_node() -> None:
     assert found(pattern, graph) == []
 
 
-def test_d93_nodes_without_names_are_told_apart() -> None:
+def test_nodes_without_names_are_told_apart() -> None:
     graph = chain("Neg", "Relu", "Neg", "Relu")
     for node in graph.nodes:
         node.name = ""

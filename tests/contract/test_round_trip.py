@@ -1,4 +1,4 @@
-"""Sections 14 and 15 of the contract: what an unedited round trip keeps, which is all of it. D-numbers are those of section 17."""
+"""What scripts rely on: what an unedited round trip keeps, which is all of it."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_everything_at_once_comes_back_equal() -> None:
     assert gs.export_onnx(gs.import_onnx(proto), do_type_check=False) == proto
 
 
-def test_d05_training_information_survives_an_edit() -> None:
+def test_training_information_survives_an_edit() -> None:
     proto = base()
     set_model(proto)
     graph = gs.import_onnx(proto)
@@ -236,7 +236,7 @@ def test_onnxruntime_reads_what_is_written(name: str) -> None:
     assert found.tolist() == values_of(name).tolist()
 
 
-# -- section 16: what past releases of the library got wrong --------------------------------------
+# -- what past releases of the library got wrong ---------------------------------------------------
 
 
 def v(name: str, shape: Any = (2,)) -> gs.Variable:

@@ -1,4 +1,4 @@
-"""Section 3 of the contract: tensors, in-place conversion, lazy and sparse values."""
+"""What scripts rely on: tensors, in-place conversion, lazy and sparse values."""
 
 from __future__ import annotations
 
