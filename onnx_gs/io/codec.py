@@ -57,6 +57,10 @@ class ProtoCodec:
         """Read a weight's numbers."""
         return tensor_data.load(source, region)
 
+    def raw(self, source: Any) -> bytes | None:
+        """Give the bytes of a weight as its message stores them; None where it does not, or not plainly."""
+        return tensor_data.raw(source)
+
     def supports(self, number: int) -> bool:
         """Say whether the installed ``onnx`` knows an element type."""
         return tensor_data.supports(number)

@@ -48,6 +48,9 @@ class Codec(Protocol):
     def load(self, source: Source, region: Any) -> np.ndarray[Any, Any]:
         """Read a weight's numbers, from the message or from the region of a file that holds them."""
 
+    def raw(self, source: Source) -> bytes | None:
+        """Give the little-endian bytes of a weight as its message stores them; None where it does not, or packs elements."""
+
     def supports(self, number: int) -> bool:
         """Say whether the installed ``onnx`` knows the element type of this number."""
 

@@ -74,6 +74,10 @@ class LazyValues:
         """
         return source.codec().load(self._source, self._region)
 
+    def raw(self) -> bytes | None:
+        """Give the little-endian bytes where the message holds them plainly, which is quicker than an array of them; None where it does not."""
+        return None if self._region is not None else source.codec().raw(self._source)
+
     def __str__(self) -> str:
         """Show shape and dtype; reads nothing."""
         return f"{type(self).__name__} (shape={self.shape}, dtype={self.dtype})"

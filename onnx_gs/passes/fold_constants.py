@@ -23,7 +23,7 @@ from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.elide_casts import elide_casts
 from onnx_gs.passes.fold_shapes import KnownDims
 from onnx_gs.passes.inline_if import Inliner
-from onnx_gs.passes.lower_constants import lower
+from onnx_gs.passes.lower_constants import lower, lower_all
 from onnx_gs.passes.rewriting import known_facts
 
 if TYPE_CHECKING:
@@ -238,9 +238,7 @@ class _Sweep:
         """Fold."""
         options, graph = self.options, self.graph
         if options.fold_shapes:
-            for node in graph.nodes:
-                if node.op == "Constant" and node.is_onnx and node._outputs and id(node._outputs[0]) not in self.formal:
-                    lower(node)
+            lower_all((graph,))
             elide_casts(graph, options.report, self.folder.root, self.holder)
         done: list[Node] = []
         waiting = list(reversed(graph.nodes))

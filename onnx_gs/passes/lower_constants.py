@@ -12,6 +12,8 @@ from onnx_gs.ir.tensor import Variable
 from onnx_gs.passes.base import Pass, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from onnx_gs.ir import Graph, Node
 
 LOGGER = logging.getLogger("onnx_gs")
@@ -35,6 +37,15 @@ def lower(node: Node) -> bool:
     output.to_constant(values)
     output._doc = doc
     return True
+
+
+def lower_all(graphs: Iterable[Graph]) -> None:
+    """Lower what can be lowered; what would feed an input of its graph stays."""
+    for graph in graphs:
+        inputs = {id(t) for t in graph.inputs if t._inputs}
+        for node in graph.nodes:
+            if node.op == "Constant" and node.is_onnx and node._outputs and id(node._outputs[0]) not in inputs:
+                lower(node)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.tensor import Constant
-from onnx_gs.ir.values import SparseValues
+from onnx_gs.ir.values import LazyValues, SparseValues
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.rewriting import Work, replace_all, works
 
@@ -105,6 +106,9 @@ class _Alike:
 
     def _key(self, t: Constant) -> Any:
         """Give what equal weights have in common; of large ones the first and last elements, which takes no more of a file than two pages."""
+        held = t._values
+        if t.nbytes <= _SMALL and isinstance(held, LazyValues) and (stored := held.raw()) is not None and sys.byteorder == "little":
+            return stored
         values = np.asarray(t.values)
         if self.dtype is dtypes.STRING:
             return tuple(values.ravel().tolist())

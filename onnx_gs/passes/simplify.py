@@ -31,6 +31,7 @@ from onnx_gs.passes.fold_symbolic import FoldShapeValues, FoldTargets
 from onnx_gs.passes.fuse_affine import FuseBatchNorm, FuseConstants, FuseScale
 from onnx_gs.passes.fuse_gemm import FuseGemm, FusePad
 from onnx_gs.passes.hoist_common import HoistCommon
+from onnx_gs.passes.lower_constants import lower_all
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.pipeline import check
@@ -140,6 +141,8 @@ class Simplify(Pass):
             check(before, graph, ran, **bounds)
 
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
+        if self._wants(FoldConstants.name):
+            lower_all(_graphs(graph, report))  # which folding does too; facts about shapes are found quicker then
         CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
         CheckDeclaredShapes().apply(graph, report)
         weight = _weight(graph, report) if self.max_growth is not None else 0

@@ -209,3 +209,16 @@ def test_an_empty_tensor_of_impossible_dims_is_one_error():
     proto = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[0, 1 << 62], raw_data=b"")
     with pytest.raises(GraphError, match="too large"):
         LazyValues(proto).load()
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.DOUBLE])
+@pytest.mark.parametrize("count", [0, 1, 3, 40_000])
+def test_packed_fields_are_read_bit_for_bit(kind, count):
+    values = np.random.default_rng(0).standard_normal(count).astype(helper.tensor_dtype_to_np_dtype(kind))
+    values[:3] = [np.nan, -0.0, np.inf][: values[:3].size]
+    proto = helper.make_tensor("w", kind, [count], values.tolist())
+    assert not proto.HasField("raw_data")
+    found = LazyValues(proto).load()
+    assert found.dtype == values.dtype
+    assert found.tobytes() == values.tobytes()
+    assert found.flags.writeable
