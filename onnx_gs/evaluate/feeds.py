@@ -66,7 +66,7 @@ def make(
 
 
 def _rows(t: Tensor) -> int:
-    """Give how many rows the smallest table has that an input of integers is an index of."""
+    """Give how many rows the smallest table has that an input of integers is an index of; a large number where it is none."""
     known = dtypes.of(t)
     least = 1 << 31
     if known is None or known.kind not in {"int", "uint"}:
@@ -79,8 +79,10 @@ def _rows(t: Tensor) -> int:
                 continue
             table = node.inputs[0]
             if node.op == "Gather" and table is not current and table.shape:
-                size = table.shape[int(node.attrs.get("axis", 0))] if isinstance(node.attrs.get("axis", 0), int) else None
-                least = min(least, int(size)) if is_static_dim(size) and int(size) > 0 else least
+                axis = node.attrs.get("axis", 0)
+                size = table.shape[axis] if isinstance(axis, int) else None
+                if is_static_dim(size) and int(size) > 0:
+                    least = min(least, int(size))
             elif node.op in _CARRIES and table is current and id(node.outputs[0]) not in seen:
                 seen.add(id(node.outputs[0]))
                 pending.append(node.outputs[0])

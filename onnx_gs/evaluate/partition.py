@@ -35,13 +35,11 @@ _EXACT_IN_HALF = traits.MOVEMENT | traits.CONTROL_FLOW | traits.SEQUENCE | trait
     "ReduceMin", "TopK", "Unique", "MaxPool", "GlobalMaxPool", "Relu", "Abs", "Neg", "Clip", "Size", "Shape", "NonZero",
 }  # fmt: skip
 #: Operators that ONNX Runtime 1.32 does not run in bfloat16 on a CPU: not worth a session that fails.
-_NOT_IN_BFLOAT16 = frozenset(
-    {
-        "Abs", "Add", "Ceil", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "HardSwish", "LeakyRelu", "Less",
-        "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceSum", "Relu",
-        "Round", "Sigmoid", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
-    }
-)  # fmt: skip
+_NOT_IN_BFLOAT16 = frozenset({
+    "Abs", "Add", "Ceil", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "HardSwish", "LeakyRelu", "Less",
+    "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceSum", "Relu",
+    "Round", "Sigmoid", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh",
+})  # fmt: skip
 _ROUNDED = "its float16 result is rounded, and a runtime that computes wider would round later"
 
 

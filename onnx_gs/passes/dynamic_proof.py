@@ -26,7 +26,15 @@ class Unproved(Exception):  # noqa: N818 - it is an answer, not a fault of the c
 
 
 def prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str, *, parts: bool) -> None:
-    """Run both with the old size, and the new one with twice that; ``parts`` says that only results part by part prove it.
+    """Run both with the old size, and the new one with twice that.
+
+    Args:
+        before: the model with the fixed axis.
+        after: the model with the symbolic one.
+        names: the inputs that have the axis.
+        axis: the axis of these inputs.
+        symbol: its name in ``after``.
+        parts: whether nothing but equal results of each part of the axis proves it.
 
     Raises:
         Unproved: a result differs, or the model does not run.
