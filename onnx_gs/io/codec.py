@@ -27,7 +27,7 @@ class ProtoCodec:
         return OrderedDict((a.name, attributes.decode(a, _no_body, lazy)) for a in source.attribute)
 
     def node_facts(self, source: Any) -> dict[str, Any]:
-        """Decode what a node carries beside the contract's fields."""
+        """Decode what a node carries beside the fields that scripts know."""
         facts: dict[str, Any] = {"doc_string": source.doc_string, "overload": getattr(source, "overload", "")}
         facts["metadata_props"] = {e.key: e.value for e in getattr(source, "metadata_props", ())}
         return facts

@@ -28,7 +28,7 @@ class Codec(Protocol):
         """Decode a node's attributes; only called for nodes without bodies."""
 
     def node_facts(self, source: Source) -> dict[str, Any]:
-        """Decode what a node carries beside the contract's fields: ``doc_string``, ``metadata_props``, ``overload``."""
+        """Decode what a node carries beside the fields that scripts know: ``doc_string``, ``metadata_props``, ``overload``."""
 
     def value_type(self, source: Source) -> ValueType | None:
         """Decode the type of a value; None where the message has none."""
