@@ -41,6 +41,13 @@ class ScriptModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__doc__ = f"Names of onnx-graphsurgeon's {path}."
         module.__dict__.update(names)
 
+        def submodule(name: str) -> types.ModuleType:
+            if f"{path}.{name}" not in PATHS:
+                raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'")
+            return importlib.import_module(f"{module.__name__}.{name}")
+
+        module.__dict__.setdefault("__getattr__", submodule)  # scripts also reach submodules that nobody imported
+
 
 def install() -> None:
     """Let the paths be imported; doing it again changes nothing."""
