@@ -142,7 +142,7 @@ ROWS = _rows(
     ),
     Row(
         "unknown-op",
-        "the operator is neither ONNX's nor a local function",
+        "the operator is neither ONNX's, at the version that the model imports, nor a local function",
         "give TensorRT a plugin of that name (plugins=...), or define a local function",
     ),
     Row(
@@ -305,6 +305,9 @@ FOREIGN_OPS = frozenset(
         "Upsample",
     }
 )  # fmt: skip
+#: Operators that the parser imports under ONNX's own domain although ONNX has them not, or not at that version: it goes by the name, and runtimes
+#: have them there too. Source: ``supports_operator``.
+NATIVE_OPS = FOREIGN_OPS - {"Gelu", "Attention", "RotaryEmbedding", "MultiHeadAttention", "GroupQueryAttention"}
 
 #: Element types of tensors by ONNX name. Source: measured (``convertDtype``).
 TENSOR_TYPES = frozenset(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from onnx_gs.analysis import constness, dim_expr
 from onnx_gs.analysis.loops import ENDLESS, is_true, origin
 from onnx_gs.ir import Constant
+from onnx_gs.ops import domains, since
 from onnx_gs.trt import capability
-from onnx_gs.trt.capability import MAX_RANK, MAX_TOPK, QUANTIZED_TYPES, TENSOR_TYPES, Target
+from onnx_gs.trt.capability import MAX_RANK, MAX_TOPK, QUANTIZED_TYPES, ROWS, TENSOR_TYPES, Target
 from onnx_gs.trt.facts import ModelFacts, known_bool
 from onnx_gs.trt.findings import Finding, finding
 from onnx_gs.trt.places import places
@@ -81,7 +82,9 @@ def examine(facts: ModelFacts, target: Target) -> Iterator[Finding]:
     # most models have no unusual type anywhere, and then the rules about types need not look at every node
     every = EVERY if facts.unusual() or not _bools_are_fine(facts.survey, target) else ()
     rules = {op: _awake(op, facts.survey) for op in facts.operators}
-    skipped = frozenset() if every else frozenset(op for op in facts.operators if not rules[op] and target.lacks(op) is None)
+    oldest = min(root.opset for root in (facts.graph, *facts.graph.functions))
+    calm = (op for op in facts.operators if not rules[op] and target.lacks(op) is None and since.exists(op, oldest))
+    skipped = frozenset() if every else frozenset(calm)
     for place in facts.index.all if not skipped else places(facts.graph, skipped):
         look = Look(facts, place, target)
         yield from _operator(look)
@@ -147,6 +150,9 @@ def _operator(look: Look) -> Iterator[Finding]:
     if not node.is_onnx:
         yield from _foreign(look)
         return
+    if not since.exists(node.op, look.opset):
+        yield from _unknown(look)
+        return
     row = look.target.lacks(node.op)
     if row is None:
         return
@@ -162,12 +168,25 @@ def _operator(look: Look) -> Iterator[Finding]:
         yield look.find(row, f"{look.target} has no {node.op}")
 
 
+def _unknown(look: Look) -> Iterator[Finding]:
+    """An operator that ONNX's own domain does not have at the version that the model imports."""
+    op, version = look.node.op, look.opset
+    if op in capability.NATIVE_OPS or any(f.name == op and domains.canonical(f.domain) == "" for f in look.facts.graph.functions):
+        return
+    near = since.nearest(op, version)
+    if op in since.SINCE:
+        remedy = f"import version {since.SINCE[op]} or later, or spell the operator out"
+    else:
+        remedy = f"{f'did you mean {near!r}? Else ' if near else ''}{ROWS['unknown-op'].remedy}"
+    yield look.find("unknown-op", since.why_unknown(op, version), remedy=remedy)
+
+
 def _foreign(look: Look) -> Iterator[Finding]:
     node = look.node
     key = (node.domain or "", node.op, node.overload)
     called = next((f for f in look.facts.graph.functions if f.key == key), None)
     if called is None:
-        if node.op not in capability.FOREIGN_OPS and node.op not in _NATIVE_NAMES:
+        if node.op not in capability.FOREIGN_OPS:
             yield look.find("unknown-op", f"{node.domain}::{node.op} is no local function")
         return
     given = sum(1 for t in node.inputs if t.name)
@@ -650,8 +669,6 @@ FUNCTION_OPS = frozenset(
         "BitCast",
     }
 )
-#: Names that the parser imports whatever their domain: it goes by the name alone.
-_NATIVE_NAMES: frozenset[str] = frozenset()
 
 _RESIZE_MODES = ("align_corners", "tf_half_pixel_for_nn", "pytorch_half_pixel", "half_pixel", "asymmetric", "half_pixel_symmetric")
 

@@ -3,6 +3,7 @@
 import onnx.defs
 
 from onnx_gs.io.plain_ops import PLAIN
+from onnx_gs.ops.since import SINCE
 from onnx_gs.ops.traits import ALL_REQUIRED_OUTPUTS, ONE_REQUIRED_OUTPUT, OUTPUTS_SINCE
 
 KINDS = onnx.defs.OpSchema.AttrType
@@ -14,6 +15,15 @@ def test_plain_operators_hold_no_graph_and_no_weight():
     holding = {s.name for s in SCHEMAS if any(a.type in HELD for a in s.attributes.values())}
     assert not holding & PLAIN
     assert {s.name for s in SCHEMAS} <= holding | PLAIN, "operators that are new: add them to plain_ops.py"
+
+
+def test_versions_that_operators_came_with():
+    found = {}
+    for s in SCHEMAS:
+        found[s.name] = min(s.since_version, found.get(s.name, s.since_version))
+    assert found.items() <= SINCE.items(), "operators that are new: add them to since.py"
+    newest = onnx.defs.onnx_opset_version()
+    assert {op for op, since in SINCE.items() if since <= newest} <= set(found)
 
 
 def test_outputs_that_may_be_left_out():

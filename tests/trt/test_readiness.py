@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -217,6 +219,53 @@ def test_models_come_in_every_form(tmp_path):
     path.write_bytes(proto.SerializeToString())
     for given in (proto, path, str(path), proto.SerializeToString()):
         assert [b.id for b in check(given, RTX, static=True).blockers] == ["unsupported-op"]
+
+
+@pytest.mark.parametrize("target", [RTX, "tensorrt-11.4", "tensorrt-8.6"])
+@pytest.mark.parametrize(
+    ("op", "opset", "reason", "remedy"),
+    [
+        ("Rleu", 11, "ONNX has no operator 'Rleu'", "did you mean 'Relu'?"),
+        ("Rleu", 20, "ONNX has no operator 'Rleu'", "did you mean 'Relu'?"),
+        ("relu", 17, "ONNX has no operator 'relu'", "did you mean 'Relu'?"),
+        ("Gelu", 13, "Gelu came with version 20 of ONNX's operators, and the model imports 13", "import version 20 or later"),
+        ("Mish", 17, "Mish came with version 18 of ONNX's operators, and the model imports 17", "import version 18 or later"),
+        ("Frobnicate", 999, "'Frobnicate' is unknown to the installed onnx", "plugin"),
+    ],
+)
+def test_an_operator_that_onnx_does_not_have_blocks(op, opset, reason, remedy, target, tmp_path):
+    def made(count, domain=None):
+        tensors = [gs.Variable(f"t{k}", np.float32, (2,)) for k in range(count + 1)]
+        nodes = [gs.Node(op if k == count - 1 else "Neg", inputs=[a], outputs=[b]) for k, (a, b) in enumerate(pairwise(tensors))]
+        nodes[-1].domain = domain
+        return gs.Graph(nodes, [tensors[0]], [tensors[-1]], opset=opset)
+
+    for graph in (made(1), made(3), made(2, "ai.onnx")):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(gs.export_onnx(graph).SerializeToString())
+        for given in (graph, path):  # the graph, and the look at a message that may need none
+            found = check(given, target, static=True).blockers
+            assert [b.id for b in found] == ["unknown-op"]
+            assert found[0].reason.startswith(reason)
+            assert remedy in found[0].remedy
+    prepared = made(3)
+    assert [b.id for b in gs.trt.prepare(prepared, target).shared["readiness"].blockers] == ["unknown-op"]
+
+
+def test_operators_that_onnx_does_not_have_in_bodies_and_functions():
+    inside = parse(
+        "g (float[2] x, bool p) => (float[2] y) { y = If (p) <then_branch = t () => (float[2] a) { a = Rleu (x) }, else_branch = e () => (float[2] b) { b = Neg (x) }> }"
+    )
+    found = check(inside, RTX, static=True).blockers
+    assert [b.id for b in found] == ["unknown-op"]
+    assert "then_branch" in found[0].path
+    called = parse("g (float[2] x) => (float[2] y) { y = f.f (x) }", functions='<domain: "f", opset_import: ["" : 13]> f (a) => (b) { b = Gelu (a) }')
+    assert [(b.id, b.op) for b in check(called, RTX, static=True).blockers] == [("unknown-op", "Gelu")]
+
+
+def test_operators_that_the_parser_has_under_onnx_own_domain_do_not_block():
+    graph = parse("g (float[2,3] x, float[3] s) => (float[2,3] y) { y = LayerNormalization (x, s) }", opset=13)
+    assert check(graph, RTX, static=True).ready
 
 
 def test_the_model_is_not_changed():
