@@ -6,10 +6,11 @@ import logging
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.analysis import shape_inference
+from onnx_gs.analysis import constness, shape_inference
 from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import order, scopes, walk
+from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes
 from onnx_gs.ir.faults import explained
@@ -42,9 +43,9 @@ def isolate(
 ) -> Graph:
     """Give a graph of its own with the part of a model between some tensors; the model stays as it is.
 
-    The part keeps functions, opsets and metadata; its weights stay where they are, on disk too. What it needs from outside becomes an input, with
-    dtype and shape: captured values and loop variables where the part lies inside a body, and inputs of the model that were not cut off. A
-    weight named as an input becomes an input.
+    The part keeps functions, opsets and metadata; its weights stay where they are, on disk too, and ``Constant`` nodes that it reads come along like
+    other weights. What else it needs from outside becomes an input, with dtype and shape: captured values and loop variables where the part lies
+    inside a body, and inputs of the model that were not cut off. A weight named as an input becomes an input.
 
     Args:
         graph: the model.
@@ -123,17 +124,30 @@ def _border(index: Index, home: Graph, chosen: list[Node]) -> tuple[list[Tensor]
         inside.update(id(n) for body in walk.nested(node) if node._attrs for n in body.nodes)
     listed = {id(t) for g in walk.graphs(index.root) for t in g.outputs}
     made = {id(t) for n in chosen for t in n._outputs}
-    ends = [t for n in chosen for t in n._outputs if t._name and (id(t) in listed or not t._outputs or any(id(u) not in inside for u in t._outputs))]
+
+    def leaves(t: Tensor) -> bool:
+        readers = [id(u) in inside for u in t._outputs]
+        if id(t) in listed or not readers:
+            return True
+        return not any(readers) if _weight_node(t) is not None else not all(readers)  # who else reads a weight has it without the part
+
+    ends = [t for n in chosen for t in n._outputs if t._name and leaves(t)]
     starts: dict[int, Tensor] = {}
     for node in chosen:
         for t in (*node._inputs, *(scopes.node_captures(node) if node._attrs else ())):
-            if t._name and id(t) not in made and not isinstance(t, Constant):
+            if t._name and id(t) not in made and not isinstance(t, Constant) and _weight_node(t) is None:
                 starts.setdefault(id(t), t)
     return ends, list(starts.values())
 
 
+def _weight_node(t: Tensor) -> Node | None:
+    """Give the ``Constant`` node that a tensor is from; None for other tensors, and where an attribute of a function says the value."""
+    node = constness.constant_node(t)
+    return node if node is not None and not any(isinstance(value, AttributeRef) for value in node.attrs.values()) else None
+
+
 def _one_home(index: Index, ends: Sequence[tuple[Graph, Tensor]]) -> Graph:
-    computed = {id(g): g for g, t in ends if not isinstance(t, Constant)}
+    computed = {id(g): g for g, t in ends if not isinstance(t, Constant) and _weight_node(t) is None}
     if len(computed) > 1:
         places = "; ".join(index.places.graph(g) for g in computed.values())
         raise GraphValueError(f"the outputs lie in different bodies: {places}", fix="give outputs of one graph or body")
@@ -164,9 +178,13 @@ def _extract(
 def _needed(
     index: Index, home: Graph, stop: set[int], ends: list[Tensor], captured: dict[int, list[Tensor]], only: list[Node] | None
 ) -> tuple[list[Node], list[Tensor]]:
-    """Give the nodes that the ends depend on, in order, and the tensors that enter them from outside."""
+    """Give the nodes that the ends depend on, in order, and the tensors that enter them from outside.
+
+    ``Constant`` nodes around the part, such as those of an outer graph, are weights: they come first.
+    """
     allowed = None if only is None else {id(n) for n in only}
     taken: dict[int, Node] = {}
+    around: dict[int, Node] = {}
     entering: dict[int, Tensor] = {}
     pending = list(reversed(ends))
     seen: set[int] = set()
@@ -178,6 +196,10 @@ def _needed(
         if id(t) in stop:
             entering[id(t)] = t
             continue
+        weight = _weight_node(t)
+        if weight is not None:
+            (taken if index.holder.get(id(weight)) is home else around)[id(weight)] = weight
+            continue
         producers = [p for p in t._inputs if index.holder.get(id(p)) is home and (allowed is None or id(p) in allowed)]
         if not producers:
             if not isinstance(t, Constant):
@@ -188,7 +210,7 @@ def _needed(
                 taken[id(producer)] = producer
                 pending.extend(producer._inputs)
                 pending.extend(captured.get(id(producer), ()))
-    return [n for n in home.nodes if id(n) in taken], list(entering.values())
+    return [*around.values(), *(n for n in home.nodes if id(n) in taken)], list(entering.values())
 
 
 def _types(index: Index, borders: list[Tensor]) -> dict[int, Tensor]:

@@ -65,7 +65,9 @@ def test_between_tensors(graph: gs.Graph, feeds: dict[str, Any]) -> None:
     gs.export_onnx(part)
 
 
-def test_what_a_body_captures_and_what_was_not_cut_off_become_inputs(graph: gs.Graph, feeds: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_body_captures_and_what_was_not_cut_off_become_inputs(
+    graph: gs.Graph, feeds: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "onnx_gs"):
         part = isolate(graph, inputs=["f"], outputs=["y"])
     assert [t.name for t in part.inputs] == ["f", "n", "x", "c"] or {t.name for t in part.inputs} == {"f", "n", "x", "c"}
@@ -101,6 +103,62 @@ def test_nodes_operators_and_neighborhoods(graph: gs.Graph, feeds: dict[str, Any
     ):
         assert {n.op for n in part.nodes} >= set(ops)
         assert_part_is_right(graph, part, feeds)
+
+
+HELD = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[2] x, bool c) => (float[2] y, float[2] z) {
+  w = Constant<value = float[2] {1.0, 2.0}>()
+  e = Mul(x, w)
+  z = Neg(w)
+  y = If(c) <then_branch = t () => (float[2] a) { k = Constant<value_float = 3.0>()  m = Add(e, w)  a = Div(m, k) },
+             else_branch = u () => (float[2] b) { n = Sub(e, w)  b = Sqrt(n) }>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("how", "ops", "inputs", "outputs"),
+    [
+        ({"nodes": ["e"]}, ["Constant", "Mul"], ["x"], ["e"]),
+        ({"op": "Mul"}, ["Constant", "Mul"], ["x"], ["e"]),
+        ({"around": "e", "hops": 1}, ["Constant", "Mul", "If"], ["x", "c"], ["y"]),
+        ({"inputs": ["e"], "outputs": ["y"]}, ["Constant", "If"], ["e", "c"], ["y"]),
+        ({"inputs": ["w"], "outputs": ["e"]}, ["Mul"], ["w", "x"], ["e"]),
+        ({"nodes": ["y"]}, ["Constant", "If"], ["c", "e"], ["y"]),
+        ({"nodes": ["y > then_branch > m"]}, ["Constant", "Add"], ["e"], ["m"]),
+        ({"nodes": ["y > then_branch > a"]}, ["Constant", "Div"], ["m"], ["a"]),
+        ({"inputs": ["m"], "outputs": ["a"]}, ["Constant", "Div"], ["m"], ["a"]),
+        ({"outputs": ["a"]}, ["Constant", "Constant", "Add", "Div"], ["e"], ["a"]),
+        ({"outputs": ["n", "w"]}, ["Constant", "Sub"], ["e"], ["n", "w"]),
+        ({"nodes": ["w"]}, ["Constant"], [], ["w"]),
+        ({"nodes": ["w", "e"]}, ["Constant", "Mul"], ["x"], ["e"]),
+    ],
+)
+def test_constant_nodes_that_a_part_reads_come_along(how: dict[str, Any], ops: list[str], inputs: list[str], outputs: list[str]) -> None:
+    graph = gs.import_onnx(onnx.parser.parse_model(HELD))
+    for node in graph.nodes:
+        node.name = node.name or node.outputs[0].name
+    before = gs.export_onnx(graph).SerializeToString()
+    part = isolate(graph, **how)
+    assert [n.op for n in part.nodes] == ops
+    assert sorted(t.name for t in part.inputs) == sorted(inputs)
+    assert [t.name for t in part.outputs] == outputs
+    assert not problems(part)
+    assert gs.export_onnx(graph).SerializeToString() == before
+    if "c" not in inputs:  # a branch that a part lies in must be taken
+        feeds = {"x": np.array([5, 7], np.float32), "c": np.array(outputs != ["n", "w"])}
+        given, expected = record_part(graph, part, feeds)
+        found = onnxruntime.run(part, given)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_constant_whose_value_a_call_gives_stays_an_input() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+g (float[1] x) => (float[1] y) { y = local.f<v = 2.0>(x) }
+<domain: "local", opset_import: ["" : 18]>
+f <v> (p) => (q) { k = Constant<value_float: float = @v>()  q = Mul(p, k) }"""
+    part = isolate(gs.import_onnx(onnx.parser.parse_model(text)).functions[0], op="Mul")
+    assert ([n.op for n in part.nodes], sorted(t.name for t in part.inputs)) == (["Mul"], ["k", "p"])
 
 
 def test_outputs_in_different_bodies_are_refused(graph: gs.Graph) -> None:
@@ -215,7 +273,9 @@ def test_values_from_around_a_branch_are_those_of_the_same_time() -> None:
 def test_deeply_nested_branches_take_no_time() -> None:
     body = "y0 = Neg(x)"
     for k in range(1, 21):
-        body = f"y{k} = If(c) <then_branch = t{k} () => (float[2] y{k - 1}) {{ {body} }}, else_branch = e{k} () => (float[2] z{k}) {{ z{k} = Abs(x) }}>"
+        body = (
+            f"y{k} = If(c) <then_branch = t{k} () => (float[2] y{k - 1}) {{ {body} }}, else_branch = e{k} () => (float[2] z{k}) {{ z{k} = Abs(x) }}>"
+        )
     model = f'<ir_version: 9, opset_import: ["" : 18, "local" : 1]>\ng (float[2] x, bool c) => (float[2] r) {{ {body} r = local.f(y20) }}'
     graph = gs.import_onnx(onnx.parser.parse_model(model + '\n<domain: "local", opset_import: ["" : 18]>\nf (p) => (q) { q = Neg(p) }'))
     part = isolate(graph, outputs=["r"])  # a walk that doubles at each depth would not end
