@@ -164,18 +164,6 @@ class ShapeFacts:
         """Say whether a tensor that was met holds something that is known by name only."""
         return any(fact.is_symbolic for fact in self._facts.values())
 
-    def knows_less(self) -> bool:
-        """Say whether some tensor became a constant since it was met, and says more about itself, and so about what follows, than was known."""
-        for t in self._kept:
-            if isinstance(t, Constant) and id(t) not in self._read:
-                fact = self._facts.get(id(t))
-                if fact is None or fact.shape != tuple(t.shape):
-                    return True
-                small = fact.dtype is not None and fact.dtype.kind in {"int", "uint"} and 0 < math.prod(t.shape) <= MAX_ITEMS
-                if small and (fact.contents is None or not fact.contents.is_known):
-                    return True
-        return False
-
     def integers(self, tensor: Tensor) -> tuple[int, ...] | None:
         """Give the elements of a tensor that holds known integers, else None."""
         found = self.contents(tensor)

@@ -34,11 +34,11 @@ class CheckDeclaredShapes(Pass):
     def run(self, graph: Graph, report: Report) -> None:
         """Correct the shapes in place and warn about what was wrong. Facts are found only where something is declared that matters."""
         for work in works(graph, report):
-            asked = _asked(work)
-            if not asked:
+            tensors = asked(work)
+            if not tensors:
                 continue
             returned = {id(t) for g in work.graphs() for t in g.outputs}
-            for t in asked:
+            for t in tensors:
                 found = work.facts.shape(t)
                 if found is None or not isinstance(t, Variable) or not _contradicts(t, found):
                     continue
@@ -49,7 +49,7 @@ class CheckDeclaredShapes(Pass):
                     t.shape = public_shape(found)
 
 
-def _asked(work: Work) -> list[Tensor]:
+def asked(work: Work) -> list[Tensor]:
     """List the computed tensors with declared sizes whose shape is taken."""
     found: list[Tensor] = []
     for _, node in work.nodes(("Shape", "Size")):

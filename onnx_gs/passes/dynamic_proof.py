@@ -12,7 +12,7 @@ from onnx_gs.evaluate.compare import compare
 from onnx_gs.ir import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from onnx_gs.ir import Graph
     from onnx_gs.ir.tensor import Tensor
@@ -25,32 +25,30 @@ class Unproved(Exception):  # noqa: N818 - it is an answer, not a fault of the c
     """The axis cannot be made symbolic, and why."""
 
 
-def prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str, *, parts: bool) -> None:
+def prove(before: Graph, after: Graph, axes: Mapping[str, int], symbol: str, *, parts: bool) -> None:
     """Run both with the old size, and the new one with twice that.
 
     Args:
         before: the model with the fixed axis.
         after: the model with the symbolic one.
-        names: the inputs that have the axis.
-        axis: the axis of these inputs.
+        axes: the axis, counted from the front, by the name of the input that has it.
         symbol: its name in ``after``.
         parts: whether nothing but equal results of each part of the axis proves it.
 
     Raises:
         Unproved: a result differs, or the model does not run.
     """
-    old = next(int(t.shape[axis]) for t in before.inputs if t.name in names)
+    old = next(int(t.shape[axes[t.name]]) for t in before.inputs if t.name in axes)
     for t, was in zip(after.outputs, before.outputs):
-        if was.shape is not None and len(was.shape) > axis and was.shape[axis] == old and (t.shape is None or t.shape[axis] == old):
-            raise Unproved(f"output '{t.name}' keeps the size {old} on axis {axis}, so something between takes no more")
+        _refuse_kept(t, was.shape, t.shape, set(axes.values()), old)
     try:
         session, changed = onnxruntime.session(before), onnxruntime.session(after)
     except EvaluationError as error:
         raise Unproved(f"it does not run: {error.what}") from error
-    _prove_on(session, changed, after.outputs, _Fed(before, names, axis, symbol, old, high=10), parts=parts)
+    _prove_on(session, changed, after.outputs, _Fed(before, axes, symbol, old, high=10), parts=parts)
     masks = [t for t in before.inputs if (known := dtypes.of(t)) is not None and known.kind in {"int", "uint"}]
     if masks:  # which hardly differ by being 0 or not when they hold up to 9
-        fed = _Fed(before, names, axis, symbol, old, high=2)
+        fed = _Fed(before, axes, symbol, old, high=2)
         try:
             session.run(fed.first)
         except EvaluationError:
@@ -61,13 +59,24 @@ def prove(before: Graph, after: Graph, names: list[str], axis: int, symbol: str,
 class _Fed:
     """Two sets of inputs that differ in what has the axis, and both together."""
 
-    def __init__(self, graph: Graph, names: list[str], axis: int, symbol: str, old: int, high: int) -> None:
+    def __init__(self, graph: Graph, axes: Mapping[str, int], symbol: str, old: int, high: int) -> None:
         self.symbol, self.old = symbol, old
-        rank = next(len(t.shape) for t in graph.inputs if t.name in names)
-        self.axis = axis % rank
+        self.axes = set(axes.values())
         self.first, other = (feeds.make(graph, seed, 0, high=high) for seed in (0, 1))
-        self.second = {k: v if k in names else self.first[k] for k, v in other.items()}
-        self.both = {k: np.concatenate([v, self.second[k]], axis=axis) if k in names else v for k, v in self.first.items()}
+        self.second = {k: v if k in axes else self.first[k] for k, v in other.items()}
+        self.both = {k: np.concatenate([v, self.second[k]], axis=axes[k]) if k in axes else v for k, v in self.first.items()}
+
+
+def _refuse_kept(t: Tensor, was: Sequence[Any] | None, now: Sequence[Any] | None, axes: set[int], old: int) -> None:
+    """See that an output with the old size on an axis follows; where the inputs have it on different axes, one of them is enough.
+
+    Raises:
+        Unproved: it has the size that it had.
+    """
+    kept = [axis for axis in sorted(axes) if was is not None and len(was) > axis and was[axis] == old]
+    follows = [axis for axis in kept if now is not None and now[axis] != old]
+    if kept and (len(follows) < len(kept) if len(axes) == 1 else not follows):
+        raise Unproved(f"output '{t.name}' keeps the size {old} on axis {kept[0]}, so something between takes no more")
 
 
 def _begins_with(value: Any, size: int) -> bool:
@@ -94,12 +103,11 @@ def _prove_on(session: Any, changed: Any, outputs: Sequence[Tensor], fed: _Fed, 
         declared, value, was = t.shape, doubled[t.name], wanted[t.name]
         if not hasattr(value, "shape"):
             continue
-        if len(was.shape) > fed.axis and was.shape[fed.axis] == value.shape[fed.axis] == fed.old:  # whatever is declared
-            raise Unproved(f"output '{t.name}' keeps the size {fed.old} on axis {fed.axis}, so something between takes no more")
+        _refuse_kept(t, was.shape, value.shape, fed.axes, fed.old)  # whatever is declared
         for i, d in enumerate(declared or ()):
             if d == fed.symbol and value.shape[i] != 2 * fed.old:
                 raise Unproved(f"output '{t.name}' has {value.shape[i]} on axis {i}, where {2 * fed.old} was expected")
-    if fed.axis or not all(_begins_with(wanted[t.name], fed.old) and _begins_with(doubled[t.name], 2 * fed.old) for t in outputs):
+    if 0 not in fed.axes or not all(_begins_with(wanted[t.name], fed.old) and _begins_with(doubled[t.name], 2 * fed.old) for t in outputs):
         if parts:
             raise Unproved("constants pick from the axis, and only outputs that all lead with it would prove that they pick all of it")
         return

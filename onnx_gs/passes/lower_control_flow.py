@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from onnx_gs.ir import Node
+    from onnx_gs.passes.bind_dims import DimSizes
 
 _WANTED = traits.CONTROL_FLOW | traits.SEQUENCE | traits.OPTIONAL
 _FOLDING = ("fold-constants", "fold-shape-values", "fold-targets", "eliminate-identity", "eliminate-casts", "share-subexpressions", "cleanup")
@@ -73,7 +74,7 @@ class LowerControlFlow(Pass):
 
     Args:
         max_nodes: the most nodes that unrolling one loop may give.
-        bind: symbolic dim → its size; the model is for that size afterwards.
+        bind: a dim's name, or an input and its axis → the size; the model is for that size afterwards.
         freeze: input → its value; the input goes.
         bounds: loop's node name → the most trips, where nothing in the model says; a longer run would be cut short.
         max_trips: the most trips of every loop that a computed condition ends and nothing else bounds; a longer run would be cut short.
@@ -92,7 +93,7 @@ class LowerControlFlow(Pass):
 
     name: ClassVar[str] = "lower-control-flow"
     max_nodes: int = 2000
-    bind: Mapping[str, int] = field(default_factory=dict)
+    bind: DimSizes = field(default_factory=dict)
     freeze: Mapping[str, Any] = field(default_factory=dict)
     bounds: Mapping[str, int] = field(default_factory=dict)
     max_trips: int | None = None
@@ -150,7 +151,7 @@ class LowerControlFlow(Pass):
         if self.bind:
             from onnx_gs.passes.bind_dims import BindDims
 
-            BindDims(dict(self.bind)).apply(graph, report)
+            BindDims(self.bind).apply(graph, report)
         if self.freeze:
             from onnx_gs.passes.freeze_inputs import FreezeInputs
 

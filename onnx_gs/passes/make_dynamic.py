@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from onnx_gs.passes.base import Entry, Pass, Report
 from onnx_gs.passes.dynamic_proof import Unproved, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from onnx_gs.analysis.shape_functions import Shape
     from onnx_gs.ir import Graph
@@ -38,7 +38,7 @@ _SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout", "QuantizeLinear",
 class MakeDynamic(Pass):
     """Make an axis of an input symbolic, with the constants that hold its old size because of it.
 
-    Matches:   a fixed axis of a graph input, or the same axis of several.
+    Matches:   a fixed axis of a graph input, or one of each of several inputs that share the size; all are freed and proved together.
     Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of
                the axis meet them, in bodies too; what a loop carries from a constant; indices that count through an axis that was merged with this
                one; declared shapes. Constants in local functions stay.
@@ -50,12 +50,14 @@ class MakeDynamic(Pass):
         input: name of the input, or of several, separated by commas.
         axis: the axis.
         symbol: the name of the dim.
+        also: further inputs, each with its axis of the same size, that become symbolic together with the first.
     """
 
     name: ClassVar[str] = "make-dynamic"
     input: str = ""
     axis: int = 0
     symbol: str = "batch"
+    also: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite a copy, prove it, and take it over.
@@ -63,12 +65,11 @@ class MakeDynamic(Pass):
         Raises:
             GraphValueError: there is no such input, or its axis is not fixed.
         """
-        names, old = self._named(graph)
-        where = f"graph '{graph.name}' > input '{self.input}'"
+        axes, old = self._named(graph)
         try:
-            found = self._proved(graph, names, old)
+            found = self._proved(graph, axes, old)
         except Unproved as reason:
-            report.declined.append(Entry(self.name, self.input, "input", where, str(reason)))
+            report.declined.append(self._entry(graph, next(iter(axes)), str(reason)))
             return
         changed = found.graph
         graph.nodes = changed.nodes
@@ -80,26 +81,34 @@ class MakeDynamic(Pass):
             holder = found.holder[id(node)]
             path = places.node(graph if holder is changed else holder, node)
             report.rewritten.append(Entry(self.name, node.name or node.op, node.op, path, what))
-        report.rewritten.append(Entry(self.name, self.input, "input", where, f"axis {self.axis} is '{self.symbol}'"))
+        for name, axis in axes.items():
+            report.rewritten.append(self._entry(graph, name, f"axis {axis} is '{self.symbol}'"))
 
-    def _named(self, graph: Graph) -> tuple[list[str], int]:
-        """Give the names of the inputs, and the size that their axis has."""
-        names = [n.strip() for n in self.input.split(",")]
+    def _entry(self, graph: Graph, name: str, what: str) -> Entry:
+        return Entry(self.name, name, "input", f"graph '{graph.name}' > input '{name}'", what)
+
+    def _named(self, graph: Graph) -> tuple[dict[str, int], int]:
+        """Give the axis of each named input, counted from the front, and the size that all of them have."""
         inputs = {t.name: t for t in graph.inputs}
-        for name in names:
+        whole = self.input if self.input in inputs else None  # a name may have a comma
+        named = [(n, self.axis) for n in ([whole] if whole else [n.strip() for n in self.input.split(",")])] + list(self.also.items())
+        axes: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for name, axis in named:
             if name not in inputs:
                 raise GraphValueError(f"there is no input '{name}'", fix=f"the inputs are {', '.join(map(repr, inputs))}")
-            shape = inputs[name].shape
-            if shape is None or not -len(shape) <= self.axis < len(shape) or not is_static_dim(shape[self.axis]):
-                raise GraphValueError(f"axis {self.axis} of input '{name}' with shape {shape} is not fixed", fix="name an axis with a known size")
-        sizes = {int(inputs[name].shape[self.axis]) for name in names}
-        if 0 in sizes:
-            raise GraphValueError(f"axis {self.axis} of input '{self.input}' is empty, which proves nothing", fix="name an axis of another size")
-        if len(sizes) > 1:
-            raise GraphValueError(f"the inputs differ on axis {self.axis}: {sorted(sizes)}", fix="name inputs that agree")
-        return names, sizes.pop()
+            if name in axes:
+                raise GraphValueError(f"input '{name}' is named twice", fix="free one axis of an input at a time")
+            size = _fixed_size(inputs[name], axis)
+            if size == 0:
+                raise GraphValueError(f"axis {axis} of input '{name}' is empty, which proves nothing", fix="name an axis of another size")
+            axes[name], sizes[name] = axis % len(inputs[name].shape), size
+        if len(set(sizes.values())) > 1:
+            told = ", ".join(f"axis {axes[name]} of '{name}' has {size}" for name, size in sizes.items())
+            raise GraphValueError(f"the inputs differ: {told}", fix="name axes of one size, or give each size a name of its own")
+        return axes, next(iter(sizes.values()))
 
-    def _proved(self, graph: Graph, names: list[str], old: int) -> _Rewriter:
+    def _proved(self, graph: Graph, axes: dict[str, int], old: int) -> _Rewriter:
         """Rewrite copies of the graph, until one is proved.
 
         Raises:
@@ -107,10 +116,10 @@ class MakeDynamic(Pass):
         """
         refused: Unproved | None = None
         for order in reshaped_axis.ORDERS:
-            rewriter = _Rewriter(graph.copy(), names, self.axis, self.symbol, old, order)
+            rewriter = _Rewriter(graph.copy(), axes, self.symbol, old, order)
             try:
                 rewriter.rewrite()
-                prove(graph, rewriter.graph, names, self.axis, self.symbol, parts=rewriter.needs_parts)
+                prove(graph, rewriter.graph, axes, self.symbol, parts=rewriter.needs_parts)
             except Unproved as reason:
                 refused = refused or reason
                 if not rewriter.is_ambiguous:
@@ -119,6 +128,22 @@ class MakeDynamic(Pass):
                 return rewriter
         assert refused is not None
         raise refused
+
+
+def _fixed_size(t: Tensor, axis: int) -> int:
+    """Give the size of an axis.
+
+    Raises:
+        GraphValueError: the input has no such axis, or it is not fixed.
+    """
+    shape = t.shape
+    what = f"axis {axis} of input '{t.name}' with shape {shape if shape is None else list(shape)} is not fixed"
+    if shape is None or not -len(shape) <= axis < len(shape):
+        raise GraphValueError(what, fix="name an axis with a known size")
+    if not is_static_dim(shape[axis]):
+        either = f"bind_dims({{('{t.name}', {axis}): 4}}), or onnx-gs bind --bind {t.name}:{axis}=4"
+        raise GraphValueError(what, fix=f"name an axis with a known size; this one is dynamic, and gets a size by {either}")
+    return int(shape[axis])
 
 
 class _Anew(Exception):  # noqa: N818 - it is caught where it starts
@@ -148,17 +173,16 @@ class _Rewriter:
 
     Args:
         graph: the graph to rewrite.
-        inputs: the inputs whose axis becomes symbolic.
-        axis: the axis.
+        axes: the axis that becomes symbolic, by the input's name.
         symbol: its name.
         old: its size until now.
         order: where to look first for the axis in a reshaped tensor: in front of what it was merged with, behind that, or still merged.
     """
 
-    def __init__(self, graph: Graph, inputs: list[str], axis: int, symbol: str, old: int, order: tuple[str, ...]) -> None:
+    def __init__(self, graph: Graph, axes: dict[str, int], symbol: str, old: int, order: tuple[str, ...]) -> None:
         self.order, self.is_ambiguous = order, False
         self.needs_parts = False  # whether the proof has to hold each part against what the model gives for it alone
-        self.graph, self.axis, self.old, self.symbol = graph, axis, old, symbol
+        self.graph, self.axes, self.old, self.symbol = graph, axes, old, symbol
         self.before = ShapeFacts(graph)
         self.names = Names(graph)
         self.holder = {id(n): g for g in walk.graphs(graph) for n in g.nodes}
@@ -167,9 +191,9 @@ class _Rewriter:
         self.done: list[tuple[Node, str]] = []
         self.source: Tensor | None = None
         for t in graph.inputs:
-            if t.name in inputs:
+            if t.name in axes:
                 shape = list(t.shape)
-                shape[axis] = symbol
+                shape[axes[t.name]] = symbol
                 t.shape = shape
                 self.source = self.source or t
         self.prologue: list[Node] = []
@@ -404,7 +428,7 @@ class _Rewriter:
             self._mend(self._initial(t), axis, want, reader)
             return
         if not t._inputs:
-            raise Unproved(f"input '{t.name}' holds the size too; name it as well")
+            raise Unproved(f"axis {axis} of input '{t.name}' holds the size too; free it together with this one, under the same name '{self.symbol}'")
         node = t._inputs[0]
         out = self.facts.shape(t)
         if node.is_onnx and node.op in _SAME_AXES:
@@ -512,7 +536,7 @@ class _Rewriter:
             assert self.source is not None
             whole = Variable(self.names.fresh(f"{self.source.name}_shape"), np.int64, (len(self.source.shape),))
             size = Variable(self.names.fresh(f"{self.source.name}_{self.symbol}"), np.int64, (1,))
-            at = Constant(self.names.fresh("axis_index"), np.array([self.axis % len(self.source.shape)], np.int64))
+            at = Constant(self.names.fresh("axis_index"), np.array([self.axes[self.source.name]], np.int64))
             self.prologue.append(Node("Shape", self.names.fresh("input_shape"), None, [self.source], [whole]))
             self.prologue.append(Node("Gather", self.names.fresh("input_size"), {"axis": 0}, [whole, at], [size]))
             self.size = size

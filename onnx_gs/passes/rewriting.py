@@ -83,11 +83,6 @@ class Work:
         self._former = self._facts
         self._facts = None
 
-    def learn(self) -> None:
-        """Forget facts where constants say more since."""
-        if self._facts is not None and self._facts.knows_less():
-            self.forget_facts()
-
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
         """List the nodes of these operators of ONNX's own with the graphs that hold them; none with attributes that a call of the function gives."""
         if self._by_op is None:

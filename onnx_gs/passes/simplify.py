@@ -16,7 +16,7 @@ from onnx_gs.passes.absorb_scales import AbsorbScales
 from onnx_gs.passes.absorb_unsqueeze import AbsorbUnsqueeze
 from onnx_gs.passes.base import Pass, Report
 from onnx_gs.passes.check_carried_shapes import CheckCarriedShapes
-from onnx_gs.passes.check_declared_shapes import CheckDeclaredShapes
+from onnx_gs.passes.check_declared_shapes import CheckDeclaredShapes, asked
 from onnx_gs.passes.cleanup import Cleanup, drop_dead
 from onnx_gs.passes.drop_unused_outputs import DropUnusedOutputs
 from onnx_gs.passes.eliminate_arithmetic import EliminateArithmetic
@@ -144,15 +144,12 @@ class Simplify(Pass):
         if self._wants(FoldConstants.name):
             lower_all(_graphs(graph, report))  # which folding does too; facts about shapes are found quicker then
         CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
-        CheckDeclaredShapes().apply(graph, report)
         weight = _weight(graph, report) if self.max_growth is not None else 0
-        branching = [bool(work.nodes(("If",))) for work in works(graph, report)]
-        if self._fold(graph, report, weight, ran):
-            for work, had_branches in zip(works(graph, report), branching):
-                if had_branches:
-                    work.forget_facts()  # what was known of both branches may be less than what is of the one that is left
-                else:
-                    work.learn()
+        # What is declared of computed tensors is checked once the model is smaller; until then it is not believed.
+        report.shared["disbelieved"] = {id(t): t for work in works(graph, report) for t in asked(work)}
+        self._fold(graph, report, weight, ran)
+        report.shared["disbelieved"] = {}
+        CheckDeclaredShapes().apply(graph, report)
         left = _ready(graph, report)
         state = 0  # of the model; grows with every change
         idle: dict[str, int] = {}  # by pass: the state in which it found nothing to do
