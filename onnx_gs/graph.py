@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from onnx_gs import ir
+from onnx_gs.errors import GraphValueError
 from onnx_gs.io import files
 from onnx_gs.ir.faults import explained
 from onnx_gs.ir.layer import Yielding
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from onnx_gs.ir import Node
     from onnx_gs.passes.base import Pass, Report
+    from onnx_gs.passes.bind_dims import DimSizes
 
 M = TypeVar("M")
 G = TypeVar("G", bound="Graph")
@@ -161,20 +163,30 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         return self
 
     @_ours
-    def bind_dims(self: G, dims: Mapping[str, int]) -> G:
-        """Give symbolic dims their values, in place, such as ``{"batch": 4}``."""
+    def bind_dims(self: G, dims: DimSizes) -> G:
+        """Give dims that are not fixed their sizes, in place.
+
+        Args:
+            dims: sizes by the dim's name, such as ``{"batch": 4}``; by an input and its axis, such as ``{("x", 0): 4}`` or ``{"x:0": 4}``, which
+                takes dims without a name too.
+
+        Returns:
+            This graph.
+        """
         from onnx_gs.passes.bind_dims import BindDims
 
-        BindDims(dict(dims))(self)
+        BindDims(dims)(self)
         return self
 
     @_ours
-    def make_dynamic(self: G, input: str, axis: int, name: str) -> Report:  # noqa: A002 - the natural word
+    def make_dynamic(self: G, input: str | Mapping[str, int], axis: int | None = None, name: str = "batch") -> Report:  # noqa: A002 - the natural word
         """Make an axis of an input symbolic, with the constants that hold its old size because of it; proved by running two sizes.
 
+        Inputs that share the size are freed together: ``graph.make_dynamic({"x": 0, "mask": 1}, name="batch")``.
+
         Args:
-            input: name of a graph input.
-            axis: its axis.
+            input: name of a graph input; or the axis of each of several, by name.
+            axis: the input's axis, where one is named.
             name: the new symbol.
 
         Returns:
@@ -182,7 +194,13 @@ class Graph(ir.Graph):  # noqa: D101 - the docstring of the data model's class, 
         """
         from onnx_gs.passes.make_dynamic import MakeDynamic
 
-        return MakeDynamic(input, axis, name)(self)
+        if isinstance(input, str) is (axis is None) or not input:
+            what = "make_dynamic takes an input and its axis, or the axes of several inputs by name"
+            raise GraphValueError(what, fix='call make_dynamic("x", 0, "batch") or make_dynamic({"x": 0, "z": 0}, name="batch")')
+        if isinstance(input, str):
+            return MakeDynamic(input, axis or 0, name)(self)
+        (first, at), *further = input.items()
+        return MakeDynamic(first, at, name, dict(further))(self)
 
     @_ours
     def infer_shapes(self: G) -> G:

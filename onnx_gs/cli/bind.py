@@ -1,7 +1,8 @@
-"""Give symbolic dims their values, or make a fixed axis of an input dynamic.
+"""Give dims their sizes, or make a fixed axis of an input dynamic.
 
-``--bind batch=4`` fixes a dim. ``--dynamic x:0:batch`` makes axis 0 of input ``x`` symbolic, together with the constants that hold its old size
-because of it; the result is proved by running two sizes, and left unwritten (status 1) where that fails.
+--bind batch=4 fixes the dim of that name, --bind x:0=4 axis 0 of input x, also where its dim has no name. --dynamic x:0:batch makes axis 0 of input x
+symbolic, together with the constants that hold its old size because of it; given several times with one name, the axes are freed together. The
+result is proved by running two sizes, and left unwritten (status 1) where that fails.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_output(parser)
     shared.add_verify(parser)
     again: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument("--bind", metavar="DIM=N", type=shared.pair, help="the size of a symbolic dim (again for several)", **again)
-    parser.add_argument("--dynamic", metavar="INPUT:AXIS:NAME", help="make an axis of an input symbolic (again for several)", **again)
+    size = "the size of a dim, by its name or as INPUT:AXIS (again for several)"
+    parser.add_argument("--bind", metavar="DIM=N", type=shared.pair, help=size, **again)
+    symbol = "make an axis of an input symbolic (again for several; those of one name are freed together)"
+    parser.add_argument("--dynamic", metavar="INPUT:AXIS:NAME", help=symbol, **again)
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -37,7 +40,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if not options.bind and not options.dynamic:
         raise GraphValueError("nothing to do", fix="give --bind DIM=N or --dynamic INPUT:AXIS:NAME")
     passes: list[BindDims | MakeDynamic] = [BindDims(shared.bound_dims(options))] if options.bind else []
-    passes += [MakeDynamic(*_axis(text)) for text in options.dynamic]
+    for name, axes in _axes(options.dynamic).items():
+        (first, axis), *further = axes.items()
+        passes.append(MakeDynamic(first, axis, name, dict(further)))
 
     def rewrite(graph: Graph, report: Report) -> None:
         for p in passes:
@@ -50,6 +55,16 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
     _, report = rewriting.rewrite(options, session, rewrite, stated, wanted=freed)
     return int(not freed(report))
+
+
+def _axes(texts: list[str]) -> dict[str, dict[str, int]]:
+    """Give, by the name of the dim, the axis of each input that gets it."""
+    found: dict[str, dict[str, int]] = {}
+    for text in texts:
+        source, axis, name = _axis(text)
+        if found.setdefault(name, {}).setdefault(source, axis) != axis:
+            raise GraphValueError(f"--dynamic {text}: input '{source}' has the dim on two axes", fix="give each axis of an input a name of its own")
+    return found
 
 
 def _axis(text: str) -> tuple[str, int, str]:

@@ -48,7 +48,7 @@ COMMANDS: dict[str, str] = {
     "extract": "cut a part out of a model, with the real values at its border",
     "bisect": "find the smallest part of a model that still fails a check",
     "diff": "say how two models differ",
-    "bind": "give symbolic dims their values, or make a fixed axis dynamic",
+    "bind": "give dims their sizes, or make fixed axes dynamic",
     "convert": "store a model in another way: external data, opset, text",
     "view": "show a model, or two side by side, as one HTML page",
 }

@@ -163,13 +163,13 @@ def pass_choice(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
 def add_stated(parser: argparse.ArgumentParser) -> None:
     """Add what the user states about the inputs."""
     again: dict[str, Any] = {"type": pair, "action": "append", "default": []}
-    parser.add_argument("--bind", metavar="DIM=N", help="the size of a symbolic dim (again for several)", **again)
+    parser.add_argument("--bind", metavar="DIM=N", help="the size of a dim, by its name or as INPUT:AXIS (again for several)", **again)
     parser.add_argument("--bound", metavar="LOOP=N", help="the most trips of the loop of this node name, where nothing in the model says", **again)
     parser.add_argument("--freeze", metavar="INPUT=VALUE", help="the value of an input, such as 3, true or [1,2]; the input goes", **again)
 
 
 def bound_dims(options: argparse.Namespace) -> dict[str, int]:
-    """Give the sizes that ``--bind`` states.
+    """Give the sizes that ``--bind`` states, by the dim's name or by ``input:axis``.
 
     Raises:
         GraphValueError: one is no size.

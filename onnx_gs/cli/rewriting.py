@@ -24,7 +24,7 @@ class Stated(NamedTuple):
     """What the user states about a model's inputs.
 
     Attributes:
-        dims: sizes of symbolic dims.
+        dims: sizes of dims, by their name or by the input and axis.
         values: values of inputs.
     """
 
@@ -59,6 +59,7 @@ def rewrite(
         GraphValueError: ``--feeds`` is given without ``--verify``, or has something that is no input.
     """
     from onnx_gs.passes.base import Report
+    from onnx_gs.passes.bind_dims import bind_axes, resolve
 
     models.check_output(options)
     graph = models.read(options.model, session)
@@ -80,7 +81,9 @@ def rewrite(
     if original is not None:
         stated = stated or Stated()
         close = tolerant(report) if callable(tolerant) else tolerant
-        verified = verify(original, graph, session, Stated(stated.dims, {**given, **stated.values}), tolerant=close)
+        names, axes = resolve(original, stated.dims)
+        bind_axes(original, axes)  # what has no name is made up by what is declared
+        verified = verify(original, graph, session, Stated(names, {**given, **stated.values}), tolerant=close)
     models.write(graph, options, session)
     after = summary(graph)
     session.put(result={"output": options.output, "before": before, "after": after})

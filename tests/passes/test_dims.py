@@ -90,10 +90,88 @@ def test_an_output_that_does_not_follow_is_no_proof():
 
 def test_another_input_that_holds_the_size_is_named():
     text = "g (float[2, 3] x, float[2, 3] z) => (float[2, 3] y) { y = Add (x, z) }"
-    assert "'z'" in gs.import_onnx(model(text)).make_dynamic("x", 0, "batch").declined[0].reason
+    reason = gs.import_onnx(model(text)).make_dynamic("x", 0, "batch").declined[0].reason
+    assert reason == "axis 0 of input 'z' holds the size too; free it together with this one, under the same name 'batch'"
     graph = gs.import_onnx(model(text))
     assert not MakeDynamic("x,z", 0, "batch")(graph).declined
     assert list(graph.outputs[0].shape) == ["batch", 3]
+
+
+def test_several_inputs_are_freed_together_each_by_its_axis():
+    text = "g (float[2, 3] x, float[3, 2] z) => (float[2, 3] y) { t = Transpose (z) y = Add (x, t) }"
+    graph = gs.import_onnx(model(text))
+    report = graph.make_dynamic({"x": 0, "z": -1}, name="b")
+    assert not report.declined, report.declined
+    assert [e.reason for e in report.rewritten] == ["axis 0 is 'b'", "axis 1 is 'b'"]
+    assert [list(t.shape) for t in (*graph.inputs, *graph.outputs)] == [["b", 3], [3, "b"], ["b", 3]]
+    x, z = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
+    assert_same([x + z], run(gs.export_onnx(graph), {"x": x, "z": z.T.copy()}))
+
+
+def test_an_output_that_follows_on_neither_axis_is_no_proof():
+    text = """g (float[2, 3] x, float[3, 2] z) => (float[2, 3] y, float[2, 2] w) <int64[2] i = {0, 1}> {
+        t = Transpose (z) y = Add (x, t) a = Gather (x, i) b = Gather <axis = 1> (z, i) w = MatMul (a, b) }"""
+    graph = gs.import_onnx(model(text))
+    report = graph.make_dynamic({"x": 0, "z": 1}, name="b")
+    assert "'w' keeps the size 2" in report.declined[0].reason
+    assert list(graph.inputs[1].shape) == [3, 2]
+
+
+def test_what_cannot_be_freed_together_is_an_error():
+    text = "g (float[2, 3] x, float[3, 3] z) => (float[3, 3] y) { y = MatMul (z, z) }"
+    graph = gs.import_onnx(model(text))
+    with pytest.raises(GraphValueError, match="axis 0 of 'x' has 2, axis 0 of 'z' has 3"):
+        graph.make_dynamic({"x": 0, "z": 0}, name="b")
+    with pytest.raises(GraphValueError, match="'x' is named twice"):
+        MakeDynamic("x", 0, "b", {"x": 1})(graph)
+    for bad in (("x",), ({"x": 0}, 0), ({},)):
+        with pytest.raises(GraphValueError, match="takes an input and its axis"):
+            graph.make_dynamic(*bad)
+    assert list(graph.inputs[0].shape) == [2, 3]
+
+
+def test_a_dim_is_bound_by_input_and_axis():
+    text = "g (float[?, n] x, float[?, n] z) => (float[?, n] y) { y = Add (x, z) }"
+    for key in ("x:0", "x:-2", ("x", 0)):
+        graph = gs.import_onnx(model(text)).bind_dims({key: 4})
+        assert [list(t.shape) for t in graph.inputs] == [[4, "n"], [None, "n"]]
+    graph = gs.import_onnx(model(text)).bind_dims({("x", 0): 4, ("z", 0): 4, "z:1": 3})
+    assert [list(t.shape) for t in (*graph.inputs, *graph.outputs)] == [[4, 3], [4, 3], [None, 3]]
+    assert list(graph.bind_dims({"x:0": 4}).inputs[0].shape) == [4, 3]  # which it is already
+    assert list(gs.import_onnx(model(text)).lower_control_flow(bind={("z", 0): 2}).inputs[1].shape) == [2, "n"]
+
+
+def test_the_name_of_a_dim_goes_before_what_it_reads_like():
+    x, y = gs.Variable("x", np.float32, (None, "x:0")), gs.Variable("y", np.float32, (None, "x:0"))
+    graph = gs.Graph([gs.Node("Neg", inputs=[x], outputs=[y])], [x], [y]).bind_dims({"x:0": 4})
+    assert list(graph.inputs[0].shape) == [None, 4]
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ({"m": 4}, "no dim is named 'm'"), ({"w:0": 4}, "no dim is named 'w:0'"), ({("w", 0): 4}, "no input 'w'"),
+        ({"x:2": 4}, "has no axis 2"), ({"z:0": 4}, "axis 0 of input 'z' has the size 5, and not 4"), ({"x:0": -1}, "cannot be -1"),
+        ({"n": 4, "x:1": 5}, "dim 'n' is to have the sizes 4 and 5"), ({"x:0": 4, ("x", 0): 5}, "axis 0 of input 'x' is to have the sizes 4 and 5"),
+        ({3: 4}, "3 names no dim"),
+    ],
+)  # fmt: skip
+def test_a_dim_that_cannot_be_bound_is_an_error_and_changes_nothing(dims, said):
+    graph = gs.import_onnx(model("g (float[?, n] x, float[5, n] z) => (float[?, n] y) { y = Neg (x) }"))
+    with pytest.raises(GraphValueError, match=said):
+        graph.bind_dims({"n": 3, **dims})
+    assert list(graph.inputs[0].shape) == [None, "n"]
+
+
+def test_errors_about_dims_without_a_name_show_the_way_out():
+    graph = gs.import_onnx(model("g (float[?, ?] x) => (float[?, ?] y) { y = Neg (x) }"))
+    with pytest.raises(GraphValueError) as unknown:
+        graph.bind_dims({"batch": 4})
+    assert unknown.value.fix == "the inputs have no symbolic dims; dims without a name are bound by input and axis: x:0, x:1"
+    with pytest.raises(GraphValueError) as free:
+        graph.make_dynamic("x", 0, "batch")
+    assert "--bind x:0=4" in free.value.fix
+    assert "bind_dims({('x', 0): 4})" in free.value.fix
 
 
 def test_there_and_back():
