@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = 10  # shown without --weights
 ROWS = 30  # of other tables, without --all
+NAMES = 6  # of a node's inputs or outputs
 DEPTH = 12  # of bodies in bodies that are shown by indentation
 
 
@@ -213,8 +214,16 @@ def show(result: dict[str, Any], session: Session, path: str, *, everything: boo
     if result["weight_count"] > len(result["weights"]):
         session.say(f"  … and {result['weight_count'] - len(result['weights']):,} smaller ones (--weights lists all)")
     if "nodes" in result:
-        rows = [(node["op"], node["name"], ", ".join(node["inputs"]), ", ".join(node["outputs"]), node["path"]) for node in result["nodes"]]
+        nodes = result["nodes"]
+        rows = [(node["op"], node["name"], _listed(node["inputs"]), _listed(node["outputs"]), node["path"]) for node in nodes]
         session.table("Nodes", ["operator", "name", "inputs", "outputs", "graph"], rows)
+        if any(max(len(node["inputs"]), len(node["outputs"])) > NAMES for node in nodes):
+            session.say(f"  … of more than {NAMES} names the first are listed (--json has all)")
+
+
+def _listed(names: list[str]) -> str:
+    """Join names, the first of many."""
+    return ", ".join(names) if len(names) <= NAMES else f"{', '.join(names[: NAMES - 1])}, … {len(names) - NAMES + 1:,} more"
 
 
 def _alike(bodies: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

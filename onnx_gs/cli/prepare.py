@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_gs.cli import options as shared, rewriting
 from onnx_gs.cli.fold import FIELDS, simplification
 from onnx_gs.cli.lower import add_lowering, lowering
+from onnx_gs.cli.report import CUT, EVERYTHING, place, shortened
 from onnx_gs.passes.simplify import Simplify
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from onnx_gs.cli.report import Session
     from onnx_gs.graph import Graph
     from onnx_gs.passes.base import Report
+    from onnx_gs.trt.findings import Finding
+    from onnx_gs.trt.readiness import Readiness
+
+FIRST = 3  # nodes of one kind that are told
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,14 +58,33 @@ def run(options: argparse.Namespace, session: Session) -> int:
     _, report = rewriting.rewrite(options, session, prepare, stated, tolerant=lambda report: asked or reorders(report))
     found = readiness_of(report)
     session.put(target=str(found.target), blockers=[blocker.as_dict() for blocker in found.blockers])
-    rows = [(blocker.title, blocker.path, blocker.reason, blocker.remedy) for blocker in found.blockers]
-    if rows:
-        session.table(f"In the way of {found.target}", ["what", "where", "why", "remedy"], rows)
+    if found.blockers:
+        _show_blockers(found, session)
     else:
-        session.say(f"ready for {found.target}, as far as its table says", style="green")
+        session.say(
+            f"ready for {found.target}, by the table of what it takes (`onnx-gs check` asks TensorRT itself, where it is installed)", style="green"
+        )
     for warning in found.warnings:
         session.say(f"warning: {warning.title}: {warning.reason} ({warning.path})", style="yellow")
     newer = note_on(found.target)
     if newer is not None:
         session.say(f"note: {newer}", style="dim")
-    return 1 if rows else 0
+    return 1 if found.blockers else 0
+
+
+def _show_blockers(found: Readiness, session: Session) -> None:
+    """Tell what is in the way: each kind with its remedy once, and the first nodes of it."""
+    session.say(f"\nIn the way of {found.target}", style="bold")
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for blocker in found.blockers:
+        kinds.setdefault((blocker.title, blocker.remedy), []).append(blocker)
+    lines = []
+    for (title, remedy), alike in kinds.items():
+        lines += [f" {title}", f"     remedy: {remedy}"]
+        lines += [f"     {place(blocker.path)}: {shortened(blocker.reason)}" for blocker in alike[:FIRST]]
+        if len(alike) > FIRST:
+            lines.append(f"     and {len(alike) - FIRST:,} more ({EVERYTHING})")
+    for line in lines:
+        session.say(line)
+    if any(CUT in line for line in lines):
+        session.say(f"  {CUT} stands for what was left out ({EVERYTHING})")

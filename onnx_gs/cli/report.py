@@ -23,7 +23,12 @@ ROWS = 20  # of a list that may be long
 PROSE = frozenset({"why", "how", "what", "remedy"})  # headings of sentences, which may be folded; names may not
 ROOM = 30  # columns that sentences need beside names
 MOST_RULE = 100  # how long the line below headings is at most, where there is no width
-ALIKE = 3  # of those that were declined for one reason
+COLUMN = 48  # how wide the widest cell makes a column, where it is not the last
+NAME = 32  # how much of a name stands in a reason or a path
+PLACE = 72  # how much of a path
+REASON = 160  # how much of a reason
+CUT = "…"
+EVERYTHING = "--json has all"
 
 
 class Session:
@@ -148,12 +153,28 @@ class Session:
         """Print what passes rewrote and declined."""
         if report.rewritten:
             self.table("Rewritten", [">times", "pass", "what"], _summary(report.rewritten), limit=ROWS)
-        if report.declined:
-            self.table("Declined", ["pass", "node", "why"], _alike(report.declined), limit=ROWS)
-        if report.left:
-            self.table("Left over", ["node", "why"], [(entry.path, entry.reason) for entry in report.left], limit=ROWS)
+        told: dict[str, str] = {}
+        for entry in report.left:
+            told[entry.path] = f"{told.get(entry.path, '')}; {entry.reason}"
+        declined = [entry for entry in report.declined if entry.reason not in told.get(entry.path, "")]  # what is left over says it again
+        self.reasons("Declined", ["pass", "node", "why"], [(entry.pass_name, entry.path, entry.reason) for entry in declined])
+        self.reasons("Left over", ["node", "why"], [(entry.path, reason) for entry in report.left for reason in entry.reason.split("; ")])
         for warning in report.warnings:
             self.say(f"warning: {warning}", style="yellow")
+
+    def reasons(self, title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+        """Print what holds nodes back, each reason once; nothing where there are no rows.
+
+        Args:
+            title: what it shows.
+            columns: headings.
+            rows: cells, of which the last two are the path of a node and the reason.
+        """
+        cells = _alike(rows)
+        if cells:
+            self.table(title, columns, cells, limit=ROWS, more=EVERYTHING)
+            if any(CUT in cell for row in cells[:ROWS] for cell in row[-2:]):
+                self.say(f"  {CUT} stands for what was left out ({EVERYTHING})")
 
     def finish(self, status: int) -> int:
         """Print the JSON object where it is asked for, and pass the status on."""
@@ -184,13 +205,14 @@ def _laid_out(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int 
 
     headings = [column.lstrip(">") for column in columns]
     right = [column.startswith(">") for column in columns]
-    wide = [max(map(cell_len, (heading, *(row[k] for row in rows)))) for k, heading in enumerate(headings)]
+    widest = [max(map(cell_len, (heading, *(row[k] for row in rows)))) for k, heading in enumerate(headings)]
+    wide = [w if k == len(widest) - 1 or right[k] else min(w, COLUMN) for k, w in enumerate(widest)]  # a longer cell moves what follows in its row
     prose = [k for k, heading in enumerate(headings) if heading in PROSE]
     below: list[int] = []
-    if width is not None and prose and sum(wide) + 3 * len(wide) > width:
-        before = sum(w + 3 for w in wide[:-1]) + 1
+    if width is not None and prose and sum(widest) + 3 * len(widest) > width:
+        before = sum(w + 3 for w in widest[:-1]) + 1
         if prose == [len(wide) - 1] and width - before >= ROOM:
-            wide[-1] = width - before
+            wide = [*widest[:-1], width - before]
         else:
             below = prose
     beside = [k for k in range(len(wide)) if k not in below]
@@ -227,18 +249,54 @@ def _summary(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _alike(entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
-    """List what was declined; of many for one reason, numbers aside, the first few."""
-    kinds: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        kinds.setdefault((entry.pass_name, re.sub(r"\d+", "0", entry.reason)), []).append(entry)
-    rows = []
-    for (name, _), alike in kinds.items():
-        shown = alike if len(alike) <= ALIKE + 1 else alike[:ALIKE]
-        rows += [(name, entry.path, entry.reason) for entry in shown]
-        if len(alike) > len(shown):
-            rows.append((name, f"… and {len(alike) - len(shown):,} more", "the same reason"))
-    return rows
+def _alike(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """List reasons, names and numbers aside, each once with the first node that it holds back and how many more there are."""
+    kinds: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for row in rows:
+        kinds.setdefault((*row[:-2], re.sub(r"'[^']*'|\d+", "", row[-1])), []).append(row)
+    told = []
+    for alike in kinds.values():
+        *before, path, reason = alike[0]
+        others = len({row[-2] for row in alike}) - 1
+        told.append((*before, place(path) + (f" and {others:,} more" if others else ""), shortened(reason)))
+    return told
+
+
+def place(path: str) -> str:
+    """Spell the path of a node for a table: as ``extract --nodes`` takes it, and long names and ways by their ends.
+
+    Example:
+        >>> place("graph 'main' > node 'Loop_3' (Loop) > body > node #17 (Add)")
+        'Loop_3 > body > #17 (Add)'
+        >>> place("graph 'main' > node '/encoder/layers/layers.17/attention/output/MatMul' (MatMul)")
+        '…yers.17/attention/output/MatMul (MatMul)'
+    """
+    steps = path.split(" > ")
+    if len(steps) > 1 and steps[0].startswith("graph "):
+        del steps[0]
+    spelled = []
+    for step in steps:
+        found = re.fullmatch(r"node (?:'(.*)'|(#\S+)) (\(.*\))", step)
+        name = step if found is None else found[1] or found[2]
+        spelled.append(_end(name) + (f" {found[3]}" if found is not None and step is steps[-1] else ""))
+    while len(" > ".join(spelled)) > PLACE and len(spelled) > 1 + (spelled[0] == CUT):
+        spelled[: 1 + (spelled[0] == CUT)] = [CUT]
+    return " > ".join(spelled)
+
+
+def shortened(reason: str) -> str:
+    """Spell a reason for a table: long names by their ends, and no more than fits a line or two.
+
+    Example:
+        >>> shortened("output '/encoder/layers/layers.17/attention/output/MatMul' is no tensor")
+        "output '…yers.17/attention/output/MatMul' is no tensor"
+    """
+    text = re.sub(r"'([^']*)'", lambda found: f"'{_end(found[1])}'", reason)
+    return text if len(text) <= REASON else text[: REASON - 1].rstrip() + CUT
+
+
+def _end(name: str) -> str:
+    return name if len(name) <= NAME else CUT + name[1 - NAME :]
 
 
 def counted(count: int, what: str) -> str:

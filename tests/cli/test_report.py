@@ -10,7 +10,7 @@ import pytest
 
 import onnx_gs as gs
 from onnx_gs.cli.main import main
-from onnx_gs.cli.report import _laid_out
+from onnx_gs.cli.report import _alike, _laid_out
 
 DEMO = Path(__file__).parent.parent.parent / "examples" / "models" / "keyword_spotter.onnx"
 LONG = "layers." + "block/" * 40 + "weight"
@@ -42,6 +42,36 @@ def test_sentences_are_below_names_that_leave_no_room():
     lines = text(["what", "where", "why", "remedy"], [["Loop", LONG, "it is too long", ""]], 60)
     assert lines[2] == f" {LONG}"
     assert lines[3:] == ["     what: Loop", "     why: it is too long"]
+
+
+def test_one_wide_cell_does_not_pad_the_others():
+    lines = text(["name", "inputs", "graph"], [["a", "x", "main"], ["b", LONG, "main"]])
+    assert len(lines[2]) < 70
+    assert lines[3] == f" b      {LONG}   main"
+
+
+def test_reasons_are_told_once_and_names_by_their_ends():
+    rows = [("fold", f"graph 'g' > node '{LONG}{k}' (Add)", f"output '{LONG}{k}' has {k} elements") for k in range(3)]
+    told = _alike([*rows, ("fold", "graph 'g' > node #4 (If)", "no reason " * 40)])
+    assert [row[0] for row in told] == ["fold", "fold"]
+    assert told[0][1].endswith("block/weight0 (Add) and 2 more")
+    assert len(told[0][1]) < 60
+    assert re.fullmatch(r"output '….{30,40}' has 0 elements", told[0][2])
+    assert told[1][1] == "#4 (If)"
+    assert len(told[1][2]) <= 160
+    assert told[1][2].endswith("…")
+
+
+def test_many_names_of_a_node_are_cut_and_json_has_all(capsys, tmp_path):
+    inputs = [gs.Variable(f"x{k}", np.float32, (1,)) for k in range(40)]
+    y = gs.Variable("y", np.float32, (40,))
+    gs.save(gs.Graph([gs.Node("Concat", attrs={"axis": 0}, inputs=inputs, outputs=[y])], inputs, [y], opset=18), tmp_path / "m.onnx")
+    assert main(["inspect", str(tmp_path / "m.onnx"), "--nodes"]) == 0
+    said = capsys.readouterr().out
+    assert "x0, x1, x2, x3, x4, … 35 more" in said
+    assert "(--json has all)" in said
+    assert main(["inspect", str(tmp_path / "m.onnx"), "--nodes", "--json"]) == 0
+    assert '"x39"' in capsys.readouterr().out
 
 
 def test_a_table_without_rows_is_its_title(capsys, tmp_path):
@@ -99,7 +129,9 @@ def test_compare_says_how_same(by, more, status, said, capsys, tmp_path):
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("name", "said"), [("isolate", "it is called 'extract'"), ("inspekt", "did you mean 'inspect'"), ("qqq", "there are: inspect")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("isolate", "it is called 'extract'"), ("inspekt", "did you mean 'inspect'"), ("qqq", "there are: inspect")]
+)
 def test_commands_by_another_name(name, said, capsys):
     assert main([name, "m.onnx"]) == 2
     assert said in capsys.readouterr().err

@@ -311,7 +311,11 @@ def test_what_blocks_and_what_is_left_over_is_told_once_and_in_short(tmp_path, c
         bodies = []
         for branch, shape in (("then", [2, 3]), ("else", [1, 2, 3])):
             made = gs.Variable(f"{prefix}{branch}{k}", np.float32, shape)
-            bodies.append(gs.Graph([gs.Node("Reshape", inputs=[x, gs.Constant(f"{branch}_shape{k}", np.array(shape))], outputs=[made])], outputs=[made], opset=18))
+            bodies.append(
+                gs.Graph(
+                    [gs.Node("Reshape", inputs=[x, gs.Constant(f"{branch}_shape{k}", np.array(shape))], outputs=[made])], outputs=[made], opset=18
+                )
+            )
         chosen = gs.Variable(f"{prefix}chosen{k}", np.float32)
         graph.nodes.append(gs.Node("If", f"{prefix}If{k}", {"then_branch": bodies[0], "else_branch": bodies[1]}, [p], [chosen]))
         y = gs.Variable(f"y{k}", np.int64, (None,))
