@@ -49,7 +49,7 @@ def find_fault(root: Graph) -> GraphError | None:
         >>> graph = Graph()
         >>> graph.nodes.append(None)
         >>> str(find_fault(graph))
-        "item 0 of 'nodes' is a NoneType, not a node\n  where: graph 'onnx_graphsurgeon_graph'"
+        "item 0 of 'nodes' is a NoneType, not a node\n  where: graph 'onnx_graphsurgeon_graph'\n  fix: put Node objects there"
     """
     pending: list[Any] = [root, *root.functions]
     seen: set[int] = set()
@@ -59,9 +59,16 @@ def find_fault(root: Graph) -> GraphError | None:
             continue
         seen.add(id(graph))
         for fault in _faults(graph):
-            return GraphTypeError(fault, where=graph_label(graph))
+            return GraphTypeError(fault, where=graph_label(graph), fix=_fix(fault))
         pending.extend(body for node in graph.nodes if node._attrs for _, body in node.bodies())
     return None
+
+
+def _fix(fault: str) -> str | None:
+    if fault.endswith("not a tensor"):
+        name = "put the tensor itself there, not its name: a Variable, or graph.tensors()[name]"
+        return name if "is a str" in fault else "put Variable or Constant objects there"
+    return "put Node objects there" if fault.endswith("not a node") else None
 
 
 def _faults(graph: Any) -> Iterator[str]:
@@ -90,7 +97,7 @@ def _faults(graph: Any) -> Iterator[str]:
 
 def _tensor_faults(tensor: Any, place: str) -> Iterator[str]:
     if not isinstance(tensor, Tensor):
-        yield f"{place} is a {type(tensor).__name__}, not a tensor"
+        yield f"{place} is a {type(tensor).__name__}{f' ({tensor!r:.40})' if isinstance(tensor, str) else ''}, not a tensor"
         return
     if not isinstance(tensor._name, str):
         yield f"{place} has a {type(tensor._name).__name__} for a name, not text"

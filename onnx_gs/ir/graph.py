@@ -206,15 +206,18 @@ class Graph:
                 twins += 1
             found[name] = tensor
 
-        for tensor in self._inputs:
-            see(tensor)
-        for node in self.nodes:
-            for tensor in node._inputs:
+        from onnx_gs.ir.faults import explained
+
+        with explained(self):
+            for tensor in self._inputs:
                 see(tensor)
-            for tensor in node._outputs:
+            for node in self.nodes:
+                for tensor in node._inputs:
+                    see(tensor)
+                for tensor in node._outputs:
+                    see(tensor)
+            for tensor in self._outputs:
                 see(tensor)
-        for tensor in self._outputs:
-            see(tensor)
         if twins:
             LOGGER.warning("graph '%s' has distinct tensors of one name (%d times); the last of each is listed", self.name, twins)
         return found
@@ -277,7 +280,10 @@ class Graph:
             >>> [t.name for t in graph.layer(op="Add", inputs=[Variable("x"), 1.0], outputs=["sum"])]
             ['sum_1']
         """
-        return _layer.layer(self, inputs, outputs, *args, **kwargs)
+        from onnx_gs.ir.faults import explained
+
+        with explained(self):
+            return _layer.layer(self, inputs, outputs, *args, **kwargs)
 
     @classmethod
     def register(cls, opsets: Iterable[int] | None = None) -> Any:

@@ -110,6 +110,12 @@ class Pass:
     name: ClassVar[str] = ""
     shares: ClassVar[bool] = False  # whether it keeps what other passes found out (``Report.shared``) in step with its edits
 
+    def __post_init__(self) -> None:
+        """Take a text where names are asked for as one name: its letters would be taken for names otherwise."""
+        for f in dataclasses.fields(self):
+            if str(f.type) == "tuple[str, ...]" and isinstance(getattr(self, f.name), str):
+                object.__setattr__(self, f.name, (getattr(self, f.name),))
+
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place and note what was done."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_gs.errors import EvaluationError, GraphValueError, VerificationError
@@ -217,7 +218,7 @@ def _one(text: str) -> Pass:
     name, brace, rest = text.partition("{")
     kind = catalogue.find(name.strip())
     if kind is None:
-        raise GraphValueError(f"'{name.strip()}' is no pass", fix="the passes are " + ", ".join(sorted(p.name for p in catalogue.PASSES)))
+        raise GraphValueError(f"'{name.strip()}' is no pass", fix=other_names(name.strip(), sorted(p.name for p in catalogue.PASSES)))
     if not brace:
         return kind()
     if not rest.endswith("}"):
@@ -231,6 +232,17 @@ def _one(text: str) -> Pass:
             raise GraphValueError(f"pass '{kind.name}' has no option '{key.strip()}'", fix=f"its options are {', '.join(sorted(fields)) or 'none'}")
         options[field] = _value(value.strip())
     return kind(**options)
+
+
+def other_names(wanted: str, known: Sequence[str]) -> str:
+    """Say which pass may be meant by a name that none has, or which there are.
+
+    Example:
+        >>> other_names("fold_constants", ["cleanup", "fold-constants"]), other_names("qqq", ["cleanup", "fold-constants"])
+        ("did you mean 'fold-constants'?", 'the passes are cleanup, fold-constants')
+    """
+    near = get_close_matches(wanted.lower().replace("_", "-").replace(" ", "-"), known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"the passes are {', '.join(known)}"
 
 
 _WORDS = {"true": True, "false": False, "none": None}

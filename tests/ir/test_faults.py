@@ -56,6 +56,22 @@ def test_passes_name_what_they_cannot_work_with(what: str, call: str) -> None:
         getattr(graph, call)()
 
 
+@pytest.mark.parametrize("field", ["inputs", "outputs"])
+@pytest.mark.parametrize("call", ["layer", "tensors", "copy", "cleanup", "toposort", "fold_constants", "simplify", "export", "isolate"])
+def test_a_name_in_place_of_a_tensor_is_named_with_what_to_do(field: str, call: str) -> None:
+    graph = make()
+    setattr(graph, field, ["somewhere"])  # a list of anything may be set
+    calls: dict[str, Any] = {
+        "layer": lambda: graph.layer(op="Abs", inputs=["x"], outputs=["z"]),
+        "export": lambda: gs.export_onnx(graph),
+        "isolate": lambda: gs.isolate(graph, outputs=["y"]),
+    }
+    with pytest.raises(gs.errors.GraphTypeError, match=rf"item 0 of '{field}' is a str \('somewhere'\), not a tensor") as caught:
+        calls.get(call, lambda: getattr(graph, call)())()
+    assert caught.value.fix is not None
+    assert "not its name" in caught.value.fix
+
+
 def test_no_name_is_an_empty_name() -> None:
     graph = make()
     graph.nodes[0].name = None  # type: ignore[assignment]

@@ -116,3 +116,20 @@ def test_a_fixpoint_ends_when_states_come_back():
     graph = gs.Graph([gs.Node("Neg", inputs=[x], outputs=[y])], [x], [y])
     report = Fixpoint((Flip(),))(graph)
     assert len(report.rewritten) == 2
+
+
+@pytest.mark.parametrize(("name", "meant"), [("fold_constants", "fold-constants"), ("Fold-Constants", "fold-constants"), ("unrol-loop", "unroll-loop")])
+def test_a_name_that_is_nearly_a_pass(name, meant):
+    with pytest.raises(gs.errors.GraphValueError, match=f"'{name}' is no pass") as caught:
+        parse(name)
+    assert caught.value.fix == f"did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize("kind", catalogue.PASSES)
+def test_one_text_is_one_name(kind):
+    import dataclasses
+
+    for field in dataclasses.fields(kind):
+        if str(field.type) == "tuple[str, ...]":
+            required = {f.name: 1 for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
+            assert getattr(kind(**{**required, field.name: "whole"}), field.name) == ("whole",)
