@@ -34,7 +34,7 @@ from onnx_gs.passes.hoist_common import HoistCommon
 from onnx_gs.passes.lower_constants import lower_all
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
-from onnx_gs.passes.pipeline import check
+from onnx_gs.passes.pipeline import check, other_names
 from onnx_gs.passes.rewriting import works
 from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_shapes import ShareShapes
@@ -117,7 +117,7 @@ class Simplify(Pass):
         known = [FoldConstants.name, *(p.name for p in (*every, *fusions)), Cleanup.name, DropUnusedOutputs.name]
         for wanted in (*self.only, *self.skip):
             if wanted not in known:
-                raise GraphValueError(f"simplify has no pass '{wanted}'", fix=f"use one of: {', '.join(known)}")
+                raise GraphValueError(f"simplify has no pass '{wanted}'", fix=other_names(wanted, known))
         return [p for p in (*every, *(f for f in fusions if self.fuse or f.name in self.only)) if self._wants(p.name)]
 
     def _wants(self, name: str) -> bool:

@@ -228,6 +228,11 @@ def test_only_and_skip_name_passes():
     assert [n.op for n in gs.import_onnx(model(text)).simplify(skip=("eliminate-casts",)).nodes] == ["Cast", "Neg"]
     with pytest.raises(GraphValueError, match="no pass 'nothing'"):
         gs.import_onnx(model(text)).simplify(skip=("nothing",))
+    assert [n.op for n in gs.import_onnx(model(text)).simplify(only="eliminate-identity").nodes] == ["Cast", "Neg"]
+    assert [n.op for n in gs.import_onnx(model(text)).simplify(skip="eliminate-casts").nodes] == ["Cast", "Neg"]
+    with pytest.raises(GraphValueError, match="no pass 'fold_constants'") as caught:
+        gs.import_onnx(model(text)).simplify(only="fold_constants")
+    assert caught.value.fix == "did you mean 'fold-constants'?"
 
 
 def test_verification_names_the_pass(monkeypatch):
