@@ -22,6 +22,7 @@ from onnx_gs.ops import traits
 from onnx_gs.passes import reshaped_axis
 from onnx_gs.passes.base import Entry, Pass, Report
 from onnx_gs.passes.dynamic_proof import Unproved, prove
+from onnx_gs.passes.lower_constants import LowerConstants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +42,7 @@ class MakeDynamic(Pass):
     Matches:   a fixed axis of a graph input, or one of each of several inputs that share the size; all are freed and proved together.
     Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of
                the axis meet them, in bodies too; what a loop carries from a constant; indices that count through an axis that was merged with this
-               one; declared shapes. Constants in local functions stay.
+               one; declared shapes. ``Constant`` nodes become weights. Constants in local functions stay.
     Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give
                the shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone.
                Where a reshaped tensor has several places that fit, each is tried. The model is unchanged then.
@@ -115,8 +116,10 @@ class MakeDynamic(Pass):
             Unproved: none was; the reason is that of the first.
         """
         refused: Unproved | None = None
+        start = graph.copy()
+        LowerConstants()(start)  # only of weights are the values looked at
         for order in reshaped_axis.ORDERS:
-            rewriter = _Rewriter(graph.copy(), axes, self.symbol, old, order)
+            rewriter = _Rewriter(start.copy(), axes, self.symbol, old, order)
             try:
                 rewriter.rewrite()
                 prove(graph, rewriter.graph, axes, self.symbol, parts=rewriter.needs_parts)

@@ -117,6 +117,27 @@ def test_an_output_that_follows_on_neither_axis_is_no_proof():
     assert list(graph.inputs[1].shape) == [3, 2]
 
 
+def test_constants_that_nodes_hold_are_mended_like_weights():
+    text = """g (float[2, 6] x) => (float[2, 3, 2] y) {
+        zero = Constant <value_float = 0.0> () one = Constant <value_float = 1.0> () t = Constant <value_ints = [2, 3, 2]> ()
+        s = Shape <start = 0, end = 1> (x) n = Squeeze (s) a = CastLike (zero, n) b = CastLike (one, n) rows = Range (a, n, b)
+        g = Gather (x, rows) e = Add (g, x) y = Reshape (e, t) }"""
+    source = model(text)
+    graph = gs.import_onnx(source)
+    next(node for node in graph.nodes if node.op == "Range").outputs[0].shape = [2]  # as it was declared while the size was fixed
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    x = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
+    assert_same([(x + x).reshape(5, 3, 2)], run(gs.export_onnx(graph), {"x": x}))
+
+
+def test_lengths_that_the_model_does_not_run_on_are_made_smaller():
+    graph = gs.import_onnx(model("g (float[2, 3] x, int64[2] n) => (float[2, 3] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, n) }"))
+    report = graph.make_dynamic({"x": 0, "n": 0}, name="batch")
+    assert not report.declined, report.declined
+    assert list(graph.outputs[0].shape) == ["batch", 3]
+
+
 def test_what_cannot_be_freed_together_is_an_error():
     text = "g (float[2, 3] x, float[3, 3] z) => (float[3, 3] y) { y = MatMul (z, z) }"
     graph = gs.import_onnx(model(text))
