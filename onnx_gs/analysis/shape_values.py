@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from onnx_gs.ir.dtypes import DataType
     from onnx_gs.ir.graph import Graph
@@ -414,6 +415,16 @@ class ShapeFacts:
             self.tell(t, None, None)
         self._visit_graph(body)
         return [(self.dtype(t), self.shape(t)) for t in body.outputs]
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Forget at the end what is found inside the ``with``: for a look at bodies under suppositions about their inputs."""
+        before = dict(self._facts), dict(self.elements), len(self.conflicts)
+        try:
+            yield
+        finally:
+            self._facts, self.elements = before[:2]
+            del self.conflicts[before[2] :]
 
     def tell_inside(self, body: Graph) -> None:
         """Walk a body about whose inputs only the declarations are known."""

@@ -48,9 +48,10 @@ def _check(work: Work, loops: list[tuple[Graph, LoopParts]]) -> bool:
     """Look at the loops of a root once; say whether a declared shape was weakened."""
     facts, wrong = work.facts, False
     for owner, loop in loops:
-        declared = [facts.declared(t) for t in loop.body.inputs]
-        facts.visit_body(loop.body, [(facts.dtype(t), shape) for t, shape in zip(loop.body.inputs, declared)])
-        found = [k for k in range(loop.carried) if _weaken(loop.state_in(k), facts.shape(loop.state_out(k)), facts.shape(loop.initial(k)))]
+        with facts.supposing():  # that the declarations are true
+            declared = [facts.declared(t) for t in loop.body.inputs]
+            facts.visit_body(loop.body, [(facts.dtype(t), shape) for t, shape in zip(loop.body.inputs, declared)])
+            found = [k for k in range(loop.carried) if _weaken(loop.state_in(k), facts.shape(loop.state_out(k)), facts.shape(loop.initial(k)))]
         if found:
             wrong = True
             node = loop.node
@@ -58,7 +59,8 @@ def _check(work: Work, loops: list[tuple[Graph, LoopParts]]) -> bool:
             work.report.warn(f"the declared shape of {names}, carried by loop '{node.name or loop.body.name}', cannot be right in every trip")
             work.report.rewrote(owner, node, f"the declared shape of {names} is dropped")
             _forget(work.root, loop)
-    work.forget_facts()  # bodies were looked at as they are declared, which may be wrong
+    if wrong:
+        work.forget_facts()
     return wrong
 
 

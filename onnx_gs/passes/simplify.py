@@ -35,7 +35,7 @@ from onnx_gs.passes.lower_constants import lower_all
 from onnx_gs.passes.merge_ifs import MergeIfs
 from onnx_gs.passes.normalize_if import NormalizeIf
 from onnx_gs.passes.pipeline import check, other_names
-from onnx_gs.passes.rewriting import works
+from onnx_gs.passes.rewriting import Work, works
 from onnx_gs.passes.share_constants import ShareConstants
 from onnx_gs.passes.share_shapes import ShareShapes
 from onnx_gs.passes.share_subexpressions import ShareSubexpressions
@@ -45,7 +45,7 @@ from onnx_gs.passes.slices_to_split import SlicesToSplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onnx_gs.ir import Graph
+    from onnx_gs.ir import Graph, Tensor
 
 _MOST_ROUNDS = 12
 #: Bytes by which folding may make a model larger when nothing else is said.
@@ -143,12 +143,12 @@ class Simplify(Pass):
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
         if self._wants(FoldConstants.name):
             lower_all(_graphs(graph, report))  # which folding does too; facts about shapes are found quicker then
-        CheckCarriedShapes().apply(graph, report)  # nothing may be concluded from a shape that a loop contradicts
         weight = _weight(graph, report) if self.max_growth is not None else 0
-        # What is declared of computed tensors is checked once the model is smaller; until then it is not believed.
-        report.shared["disbelieved"] = {id(t): t for work in works(graph, report) for t in asked(work)}
+        # What is declared of computed tensors, and inside loops, is checked once the model is smaller; until then it is not believed.
+        report.shared["disbelieved"] = {id(t): t for work in works(graph, report) for t in (*asked(work), *_formal(work))}
         self._fold(graph, report, weight, ran)
         report.shared["disbelieved"] = {}
+        CheckCarriedShapes().apply(graph, report)
         CheckDeclaredShapes().apply(graph, report)
         left = _ready(graph, report)
         state = 0  # of the model; grows with every change
@@ -235,6 +235,11 @@ class Simplify(Pass):
 
 def _graphs(graph: Graph, report: Report) -> Iterator[Graph]:
     return (owner for work in works(graph, report) for owner in work.graphs())
+
+
+def _formal(work: Work) -> Iterator[Tensor]:
+    """Give the inputs of bodies."""
+    return (t for body in work.graphs()[1:] for t in body.inputs)
 
 
 def _weight(graph: Graph, report: Report) -> int:
