@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+import onnx_gs as gs
 from onnx_gs.passes.simplify import Simplify
 from tests.support.rewrites import assert_equal_outputs
 
@@ -163,3 +164,20 @@ def test_a_loop_without_trips_says_no_sizes():
         y, r = Loop (none, t, x) <body = b (int64 i, bool c, float[k] a) => (bool d, float[k] e, float[q] o) { d = Identity (c) e = Neg (a) o = Exp (a) }>
         s = Shape (r) }"""
     assert_equal_outputs(Simplify(), text)
+
+
+def test_weights_of_constant_nodes_count_before_and_after():
+    big = np.ones((512, 1024), np.float32)  # 2 MB, more than the model may grow
+    x, w, h = gs.Variable("x", np.float32, (4, 512)), gs.Variable("w"), gs.Variable("h", np.float32, (4, 1024))
+    size, ones, y = gs.Variable("size"), gs.Variable("ones"), gs.Variable("y", np.float32, (4, 1024))
+    nodes = [
+        gs.Node("Constant", attrs={"value": gs.Constant("", big)}, outputs=[w]),
+        gs.Node("MatMul", inputs=[x, w], outputs=[h]),
+        gs.Node("Shape", inputs=[h], outputs=[size]),
+        gs.Node("ConstantOfShape", attrs={"value": gs.Constant("", np.ones(1, np.float32))}, inputs=[size], outputs=[ones]),
+        gs.Node("Max", inputs=[h, ones], outputs=[y]),
+    ]
+    graph = gs.Graph(nodes, [x], [y], opset=18)
+    report = Simplify()(graph)
+    assert [node.op for node in graph.nodes] == ["MatMul", "Max"]
+    assert not report.declined
