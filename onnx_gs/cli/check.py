@@ -56,15 +56,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
         blockers=[b.as_dict() for b in found.blockers],
         warnings=[w.as_dict() for w in found.warnings],
     )
-    asked = ", ".join(found.checked_by)
-    session.say(
-        f"ready for {found.target} (asked: {asked})" if found.ready else f"not ready for {found.target} (asked: {asked})",
-        style="green" if found.ready else "red",
-    )
+    session.say(f"{'ready' if found.ready else 'not ready'} for {found.target} (checked {found.how})", style="green" if found.ready else "red")
     for blocker in found.blockers:
         session.say(f"\nblocker: {blocker}")
-    if any(blocker.passes for blocker in found.blockers):
-        session.say("\n`onnx-gs prepare` runs the passes that the remedies name")
     for warning in found.warnings:
         session.say(f"\nbuilds, but is not what ONNX says: {warning}", style="yellow")
     for note in found.notes:

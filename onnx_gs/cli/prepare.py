@@ -61,9 +61,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if found.blockers:
         _show_blockers(found, session)
     else:
-        session.say(
-            f"ready for {found.target}, by the table of what it takes (`onnx-gs check` asks TensorRT itself, where it is installed)", style="green"
-        )
+        session.say(f"ready for {found.target} (checked {found.how}: `onnx-gs check` asks it, where it is installed)", style="green")
     for warning in found.warnings:
         session.say(f"warning: {warning.title}: {warning.reason} ({warning.path})", style="yellow")
     newer = note_on(found.target)
@@ -86,5 +84,7 @@ def _show_blockers(found: Readiness, session: Session) -> None:
             lines.append(f"     and {len(alike) - FIRST:,} more ({EVERYTHING})")
     for line in lines:
         session.say(line)
+    if any(blocker.passes for blocker in found.blockers):
+        session.say("  (`onnx-gs prepare` has run the passes that remedies name: where they changed nothing, they declined)")
     if any(CUT in line for line in lines):
         session.say(f"  {CUT} stands for what was left out ({EVERYTHING})")

@@ -292,8 +292,14 @@ def record_part(graph: Graph, part: Graph, feeds: Mapping[str, Any], *, trip: in
         kept = found[id(t)]
         if isinstance(t, Constant) or index.home[id(t)] is graph:
             return kept
+        if not kept:
+            what = f"the body that the part with '{t.name}' lies in did not run: its branch was not taken, or its loop made no trip"
+            raise GraphValueError(what, where=index.places.graph(within or graph), fix="give feeds on which it runs")
         if trip >= len(kept):
-            raise GraphValueError(f"'{t.name}' was computed {len(kept)} times, so there is no trip {trip}", fix="give another trip, or other feeds")
+            times = "once" if len(kept) == 1 else f"{len(kept)} times"
+            raise GraphValueError(
+                f"'{t.name}' was computed {times}, so there is no trip {trip}", fix=f"give a trip from 0 to {len(kept) - 1}, or other feeds"
+            )
         return kept[trip]
 
     values = {name: value(t) for name, t in border}

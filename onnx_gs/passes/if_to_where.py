@@ -91,15 +91,19 @@ class IfToWhere(Pass):
             return f"output '{out.name}' is no tensor"
         first, second = dtypes.of(a), dtypes.of(b)
         if first is None or first is not second:
-            return f"output '{out.name}' is {first.name if first else 'of unknown type'} or {second.name if second else 'of unknown type'}"
+            return f"output '{out.name}' is {_either(*(t.name if t else 'of unknown type' for t in (first, second)))}"
         if first is not dtypes.BOOL and first not in SELECTABLE:
             return f"output '{out.name}' is {first.name}, which Where does not select everywhere"
         ranked = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
         if not ranked or not all(surely_same(d, e, trusted) for d, e in zip(a.shape, b.shape)):
-            return f"output '{out.name}' is {_shown(a.shape)} or {_shown(b.shape)}: not surely of one shape"
+            return f"output '{out.name}' is {_either(_shown(a.shape), _shown(b.shape))}, so the branches may differ in shape"
         if is_static(a.shape) and volume(a.shape) > self.max_elements:
             return f"output '{out.name}' has {volume(a.shape)} elements"
         return ""
+
+
+def _either(then: str, other: str) -> str:
+    return f"{then} in both branches" if then == other else f"{then} or {other}"
 
 
 def _shown(shape: object) -> str:

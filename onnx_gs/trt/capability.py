@@ -446,12 +446,12 @@ def note_on(target: Target) -> str | None:
 
     Example:
         >>> note_on(target_of("tensorrt-99")), note_on(target_of("tensorrt-11.4"))
-        ('the table knows nothing of tensorrt-99: checked by the rules of tensorrt-11.4, the newest that it knows', None)
+        ('nothing is known of tensorrt-99: checked by the rules of tensorrt-11.4, the newest', None)
     """
     latest = newest(is_rtx=target.is_rtx)
     if target.version[:2] <= latest.version:
         return None
-    return f"the table knows nothing of {target}: checked by the rules of {latest}, the newest that it knows"
+    return f"nothing is known of {target}: checked by the rules of {latest}, the newest"
 
 
 #: TensorRT's wording → row: the first that fits. The wording is that of parser version 200 and RTX 1.7.1.

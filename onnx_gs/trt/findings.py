@@ -46,6 +46,13 @@ class Finding:
         """The row of the table."""
         return ROWS[self.id]
 
+    @property
+    def advice(self) -> str:
+        """The remedy, with the command that runs the passes that may be it."""
+        if not self.passes:
+            return self.remedy
+        return f"{self.remedy} (`onnx-gs prepare` runs {' and '.join(self.passes) if len(self.passes) < 3 else 'these passes'})"
+
     def as_dict(self) -> dict[str, Any]:
         """Give plain data, for JSON."""
         plain = {"id": self.id, "title": self.title, "path": self.path, "tensor": self.tensor, "reason": self.reason, "remedy": self.remedy}
@@ -55,7 +62,7 @@ class Finding:
         """Show it in three lines."""
         subject = f" (tensor '{self.tensor}')" if self.tensor else ""
         said = f"\n  TensorRT says: {self.said}" if self.said else ""
-        return f"{self.title} [{self.id}]: {self.reason}{subject}\n  where: {self.path}\n  remedy: {self.remedy}{said}"
+        return f"{self.title} [{self.id}]: {self.reason}{subject}\n  where: {self.path}\n  remedy: {self.advice}{said}"
 
 
 def finding(

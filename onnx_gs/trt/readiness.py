@@ -48,6 +48,12 @@ class Readiness:
         """Say whether nothing blocks."""
         return not self.blockers
 
+    @property
+    def how(self) -> str:
+        """Say what the model was checked by."""
+        asked = [by for by in self.checked_by if by != "table"]
+        return f"by what is known of {self.target}" + (f", and by TensorRT's {' and '.join(asked)}" if asked else "; TensorRT itself was not asked")
+
     def passes(self) -> list[str]:
         """List the passes that the blockers name, in order, each once."""
         return list(dict.fromkeys(name for blocker in self.blockers for name in blocker.passes))
@@ -66,7 +72,7 @@ class Readiness:
     def __str__(self) -> str:
         """Show everything."""
         head = f"ready for {self.target}" if self.ready else f"{len(self.blockers)} blocker{'s' if len(self.blockers) > 1 else ''} for {self.target}"
-        lines = [f"{head} (checked by {', '.join(self.checked_by)})"]
+        lines = [f"{head} (checked {self.how})"]
         lines += [f"blocker: {b}" for b in self.blockers]
         lines += [f"warning: {w}" for w in self.warnings]
         lines += [f"note: {n}" for n in self.notes]

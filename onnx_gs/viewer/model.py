@@ -410,7 +410,7 @@ def finding_marks(graph: Graph, findings: Iterable[tuple[str, Any]], marks: Mark
     by_path = {places.node(g, n): n for g in walk.graphs(graph, functions=True) for n in g.nodes}
     for kind, found in findings:
         tensor = f" (tensor '{found.tensor}')" if found.tensor else ""
-        text = f"{found.title}: {found.reason}{tensor}" + (f"; {found.remedy}" if found.remedy else "")
+        text = f"{found.title}: {found.reason}{tensor}" + (f"; {found.advice}" if found.remedy else "")
         node = by_path.get(found.path)
         marks.add(node, Mark(kind, text if node is not None else f"{found.path}: {text}"))
 

@@ -34,7 +34,8 @@ def test_check_tells_blockers_and_gives_a_status(files, capsys):
     out = said(capsys, "check", "blocked.onnx", "--static", "--target", "rtx-1.7", status=1).out
     assert "argmax-1d" in out
     assert "remedy" in out
-    assert "`onnx-gs prepare` runs the passes" in out
+    assert "`onnx-gs prepare` runs legalize-ops" in out
+    assert "TensorRT itself was not asked" in out
     found = json.loads(said(capsys, "check", "blocked.onnx", "--static", "--target", "rtx-1.7", "--json", status=1).out)
     (blocker,) = found["blockers"]
     assert blocker["id"] == "argmax-1d"

@@ -86,6 +86,10 @@ def test_inside_a_body(graph: gs.Graph, feeds: dict[str, Any], trip: int) -> Non
     assert_part_is_right(graph, inner, feeds, trip)
     with pytest.raises(GraphValueError, match="no trip 9"):
         record_part(graph, inner, feeds, trip=9)
+    other = isolate(graph, outputs=["b2"])
+    with pytest.raises(GraphValueError, match="did not run: its branch was not taken") as caught:
+        record_part(graph, other, feeds, trip=trip)
+    assert (caught.value.where or "").endswith("else_branch")
 
 
 def test_a_weight_named_as_an_input_becomes_one(graph: gs.Graph, feeds: dict[str, Any]) -> None:

@@ -129,7 +129,7 @@ IF = """g (float[3] x, float[N] n, int64 i, int64[3] k, bool c) => (%s y) {
 @pytest.mark.parametrize(
     ("kind", "then", "other", "reason"),
     [
-        ("float[M]", "Neg (n)", "Abs (x)", "not surely of one shape"),
+        ("float[M]", "Neg (n)", "Abs (x)", "may differ in shape"),
         ("float[1]", "Neg (x)", "Abs (x)", ""),
         ("float", "Gather (x, i)", "Gather (x, i)", "out of range"),
         ("int64[3]", "Div (k, k)", "Neg (k)", "may divide by zero"),
