@@ -36,12 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     """Search."""
     from onnx_gs.debug.bisect import bisect
-    from onnx_gs.evaluate import feeds
 
     if options.output is not None:
         models.check_output(options)
     graph = models.read(options.model, session)
-    given = feeds.make(graph, given=shared.read_feeds(options.feeds, graph)) if options.feeds else None
+    given = shared.read_feeds(options.feeds, graph)
     with session.progress("bisecting"):
         found = bisect(
             graph, options.check, feeds=given, mode=options.mode, folder=options.folder, fail_pattern=options.fail_pattern, timeout=options.timeout

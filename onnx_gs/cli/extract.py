@@ -101,4 +101,4 @@ def _recorded(graph: Graph, part: Graph, options: argparse.Namespace, session: S
 
     given = shared.read_feeds(options.feeds, graph)
     with session.progress("recording"), shared.inputs_made_up(graph, given):
-        return record_part(graph, part, feeds.make(graph, given=given), trip=options.trip or 0)
+        return feeds.first_that_run(graph, lambda values: record_part(graph, part, values, trip=options.trip or 0), given=given)[1]

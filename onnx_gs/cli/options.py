@@ -38,11 +38,16 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the check of the result."""
     parser.add_argument("--verify", action="store_true", help="run before and after in ONNX Runtime, two sizes of every symbolic dim, and compare")
-    parser.add_argument("--feeds", metavar="FILE", help="for --verify: an .npz file with values of the model's inputs (default: random)")
+    parser.add_argument("--feeds", metavar="FILE", help="for --verify: an .npz file with values of the model's inputs; the others are made up")
 
 
-def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
+def read_feeds(path: str | None, graph: ir.Graph, other: ir.Graph | None = None) -> dict[str, Any]:
     """Read values of a model's inputs from an .npz file; nothing where no file is given.
+
+    Args:
+        path: the file.
+        graph: the model.
+        other: another one that is run on the same values; what only this takes may be among them.
 
     Raises:
         ModelFileError: the file is none.
@@ -53,7 +58,7 @@ def read_feeds(path: str | None, graph: ir.Graph) -> dict[str, Any]:
     from onnx_gs.cli.run import read_arrays
 
     found = read_arrays(path)
-    known = {t.name: t for t in graph.inputs}
+    known = {t.name: t for g in (other, graph) if g is not None for t in g.inputs}
     for name, value in found.items():
         if name not in known:
             raise GraphValueError(f"'{path}' has a value of '{name}', which is no input", fix=f"the inputs are {', '.join(known)}")
@@ -87,21 +92,28 @@ def inputs_made_up(graph: ir.Graph, given: Mapping[str, Any]) -> Iterator[None]:
     Raises:
         EvaluationError: the one from inside, with that advice.
     """
+    from onnx_gs.evaluate.feeds import CANNOT_LOAD
+
     try:
         yield
     except MissingExtraError:
         raise
     except EvaluationError as error:
-        if error.what.startswith("ONNX Runtime cannot load the model"):  # whatever the values are
+        if error.what.startswith(CANNOT_LOAD):  # whatever the values are
             if error.fix:
                 raise
             raise EvaluationError(error.what, where=error.where, fix="correct the model; `onnx-gs inspect --nodes` shows its nodes") from error
-        missing = [f"'{t.name}'" for t in graph.inputs if t.name not in given]
-        if not missing:
+        names = names_made_up(graph, given)
+        if not names:
             raise
-        names = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
         advice = f"values of {names} were made up; give ones that the model runs on with --feeds FILE.npz"
         raise EvaluationError(error.what, where=error.where, fix=advice) from error
+
+
+def names_made_up(graph: ir.Graph, given: Mapping[str, Any]) -> str:
+    """List the inputs of which no value is given; an empty text where there are none."""
+    missing = [f"'{t.name}'" for t in graph.inputs if t.name not in given]
+    return ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
 
 
 def check_file(path: str | None, *wanted: str) -> None:

@@ -10,7 +10,7 @@ from onnx_gs.errors import EvaluationError, GraphValueError, VerificationError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from onnx_gs.cli.report import Session
     from onnx_gs.evaluate.verify import Verdict
@@ -124,17 +124,22 @@ def verify(before: Graph, after: Graph, session: Session, stated: Stated | None 
         EvaluationError: the model runs on none of the inputs that were made up for it.
         MissingExtraError: ONNX Runtime is not installed.
     """
+    from onnx_gs.evaluate.verify import verify as compare
+
+    stated = stated or Stated()
     bounds: dict[str, Any] = {"absolute": 1e-5, "relative": 1e-3} if tolerant else {}
     with session.progress("verifying"):
-        verdict, fed = _first_that_runs(before, after, stated or Stated(), bounds)
-        random = _random_outputs(before, fed) if verdict.outputs else []
+        verdict = compare(before, after, dims=stated.dims, given=stated.values, **bounds)
+        random = _random_outputs(before, verdict.feeds) if verdict.outputs else []
+    if verdict.result == "not run":
+        raise _no_run(before, stated, verdict)
     for name in random:
         verdict.outputs.pop(name, None)
     session.put(verify={**verdict.as_dict(), "random": random})
     if verdict.outputs:
         raise VerificationError(str(verdict), fix="report it with the model; --only and --skip find the pass that did it")
     how = f"at most {verdict.worst:.3g} apart" if verdict.worst else "the same bit for bit"
-    lines = [(f"verified: {how} in {counted(verdict.ran, 'run')}", "green")]
+    lines = [(f"verified: {how} in {counted(verdict.ran, 'run')} (ONNX Runtime, optimizations and weight prepacking off)", "green")]
     if verdict.skipped:
         lines.append((f"  it does not run on {len(verdict.skipped)} of the inputs made up for it: {verdict.skipped[0]}", "yellow"))
     if random:
@@ -142,32 +147,22 @@ def verify(before: Graph, after: Graph, session: Session, stated: Stated | None 
     return lines
 
 
-def _first_that_runs(before: Graph, after: Graph, stated: Stated, bounds: dict[str, Any]) -> tuple[Verdict, list[dict[str, Any]]]:
-    """Verify on inputs that the model runs on: small integers first where larger ones are indices out of range."""
-    import numpy as np
+def _no_run(before: Graph, stated: Stated, verdict: Verdict) -> EvaluationError:
+    """Say that the model runs on no inputs, whose they are, and what helps."""
+    from onnx_gs.ir.shapes import is_static_dim
 
-    from onnx_gs.evaluate import feeds
-    from onnx_gs.evaluate.verify import verify as compare
-
-    skipped: list[str] = []
-    values, dims = stated.values, dict(stated.dims)
-    for t in before.inputs:
-        if t.name in values and t.shape:
-            dims.update((dim, size) for dim, size in zip(t.shape, np.shape(values[t.name])) if isinstance(dim, str))
-    seeds = 1 if values and all(t.name in values for t in before.inputs) else 3
-    for high in (10, 2, 1):
-        fed = [feeds.make(before, seed, seed % 2, dims=dims, given=values, high=high) for seed in range(seeds)]
-        verdict = compare(before, after, feeds=fed, **bounds)
-        if verdict.result != "not run":
-            return verdict, fed
-        skipped += verdict.skipped
-    raise EvaluationError(
-        f"the model cannot be verified, as it runs on none of the inputs made up for it: {skipped[0] if skipped else 'it takes none'}",
-        fix="give values that it runs on with --feeds FILE.npz, or leave --verify out",
+    made_up = shared.names_made_up(before, stated.values)
+    given = "the values given" + (f", with {made_up} made up" if made_up else "")
+    whose = given if stated.values else "the inputs made up for it"
+    free = any(not is_static_dim(dim) and dim not in stated.dims for t in before.inputs for dim in t.shape or ())
+    by_size = ", sizes with --bind DIM=N (of `bind`, `lower` and `prepare`)" if made_up and free else ""
+    return EvaluationError(
+        f"the model cannot be verified, as it runs on none of {whose}: {verdict.skipped[0] if verdict.skipped else 'it takes none'}",
+        fix=f"give values {f'of {made_up} ' if made_up else ''}that it runs on with --feeds FILE.npz{by_size}, or leave --verify out",
     )
 
 
-def _random_outputs(graph: Graph, fed: list[dict[str, Any]]) -> list[str]:
+def _random_outputs(graph: Graph, fed: Sequence[Mapping[str, Any]]) -> list[str]:
     """List the outputs in which the model differs from itself."""
     from onnx_gs.evaluate.verify import verify as compare
 

@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace, session: Session) -> tuple[dict[str, Any],
         graph = models.read(options.model, session)
         given = shared.read_feeds(options.inputs, graph)
         with shared.inputs_made_up(graph, given):
-            return onnxruntime.run(graph, feeds.make(graph, options.seed, given=given)), "ONNX Runtime"
+            return feeds.first_that_run(graph, onnxruntime.session(graph).run, options.seed, given=given)[1], "ONNX Runtime"
     if not Path(options.model).is_file():
         raise ModelFileError("there is no such file", where=f"file '{options.model}'", fix="give the path of a model or an engine")
     if not options.inputs:

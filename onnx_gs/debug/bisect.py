@@ -22,7 +22,7 @@ from onnx_gs.debug.isolate import isolate
 from onnx_gs.debug.selection import Index
 from onnx_gs.debug.weights import Weights
 from onnx_gs.errors import EvaluationError, GraphError, GraphValueError, MissingExtraError, OnnxGsError
-from onnx_gs.evaluate import feeds as feeds_of
+from onnx_gs.evaluate import feeds as feeds_of, onnxruntime
 from onnx_gs.io import files
 from onnx_gs.ir import order, walk
 from onnx_gs.ir.edit import rename_apart
@@ -164,7 +164,7 @@ def bisect(
     Args:
         graph: the model; it stays as it is.
         check: a callable that takes a ``Case`` and says whether it passes, or a command with ``{model}`` in it that exits with 0 when it passes.
-        feeds: values of the model's inputs; by default seeded random ones.
+        feeds: values of the model's inputs; those left out are made up, so that the model runs on them.
         mode: ``"halves"`` halves the range each time; ``"linear"`` goes node by node, for checks that do not fail monotonically.
         folder: where parts and the log are kept; by default a new temporary one.
         fail_pattern: for a command: a regular expression that its output matches when it fails.
@@ -217,7 +217,9 @@ def _key(graph: Graph, check: Check, feeds: Mapping[str, Any] | None) -> str:
 class _Search:
     def __init__(self, graph: Graph, check: Check, feeds: dict[str, Any] | None, folder: Path, mode: str, key: str) -> None:
         self.graph, self.check, self.folder, self.mode, self.key = graph, check, folder, mode, key
-        self.feeds = feeds
+        self.feeds = feeds or {}
+        self.runs: bool | None = None  # whether the whole model does, once that was tried
+        self.told: set[str] = set()
         self.trials: list[Trial] = []
         self.log = folder / "bisect.json"
         self.known = self._remembered()
@@ -239,15 +241,29 @@ class _Search:
     # -- recorded values --------------------------------------------------------------------------
 
     def _values(self, part: Graph, trip: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        if self.feeds is None:
-            self.feeds = feeds_of.make(self.graph)
-        try:
-            return record_part(self.graph, part, self.feeds, trip=trip)
-        except GraphError as error:
-            LOGGER.warning("the part has no recorded inputs: %s", error.what)
-        except (EvaluationError, MissingExtraError) as error:
-            LOGGER.warning("the whole model does not run, so parts have no recorded inputs: %s", error.what)
+        if self.runs is None:
+            self._run_whole()
+        if self.runs:
+            try:
+                return record_part(self.graph, part, self.feeds, trip=trip)
+            except (GraphError, EvaluationError) as error:
+                self._warn(f"the part has no recorded inputs: {error.what}")
         return {}, {}
+
+    def _run_whole(self) -> None:
+        """See whether the whole model runs, and make up the inputs that it does so on."""
+        self.runs = False
+        try:
+            self.feeds, _ = feeds_of.first_that_run(self.graph, onnxruntime.session(self.graph).run, given=self.feeds)
+            self.runs = True
+        except (EvaluationError, MissingExtraError) as error:
+            self._warn(f"the whole model does not run, so parts have no recorded inputs: {error.what}")
+
+    def _warn(self, text: str) -> None:
+        """Warn, once of one thing."""
+        if text not in self.told:
+            self.told.add(text)
+            LOGGER.warning("%s", text)
 
     # -- one trial --------------------------------------------------------------------------------
 
@@ -354,7 +370,11 @@ class _Search:
         """Give the times that a body ran at which to look: the first, and, where the check depends on values, the last and one between."""
         yield 0
         inner = next((t for n in body.nodes for t in n.outputs if t.name and getattr(t, "type", "") == "tensor_type"), None)
-        if inner is None or self.feeds is None:
+        if inner is None:
+            return
+        if self.runs is None:  # all verdicts so far were remembered
+            self._run_whole()
+        if not self.runs:
             return
         try:
             times = len(capture(self.graph, [inner], self.feeds)[inner.name])

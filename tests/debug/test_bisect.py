@@ -216,3 +216,12 @@ def test_verdicts_of_another_model_check_or_feed_are_not_taken_over(tmp_path: Pa
 def test_a_check_that_is_none(check: str, pattern: str | None, what: str, tmp_path: Path) -> None:
     with pytest.raises(GraphValueError, match=what):
         bisect(chain(2, 1), check, fail_pattern=pattern, folder=tmp_path)
+
+
+def test_that_the_model_does_not_run_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph = chain(20, 7)
+    graph.nodes[0].op, graph.nodes[0].domain = "NoSuchOp", ""
+    with caplog.at_level("WARNING", "onnx_gs"):
+        found = bisect(graph, lambda case: all(n.op != "NoSuchOp" for n in case.graph.nodes), folder=tmp_path)
+    assert found.runs > 2
+    assert [r.getMessage().partition(",")[0] for r in caplog.records] == ["the whole model does not run"]

@@ -44,6 +44,64 @@ def test_sequences_optionals_and_maps():
     assert set(found["m"]) == {0, 1}
 
 
+def picky(axis: int, sizes: tuple[int, ...]):
+    """Give what runs with some sizes only."""
+
+    def attempt(values):
+        if values["x"].shape[axis] not in sizes:
+            raise gs.EvaluationError(f"size {values['x'].shape[axis]}")
+        return values["x"].shape
+
+    return attempt
+
+
+def test_larger_sizes_are_tried_where_small_ones_do_not_run():
+    graph = gs.Graph(inputs=[gs.Variable("x", np.float32, ("n", 3, "h", None))])
+    assert feeds.first_that_run(graph, picky(2, (2,)))[1] == (2, 3, 2, 2)
+    assert feeds.first_that_run(graph, picky(2, (8,)))[1] == (2, 3, 8, 8)
+    assert feeds.first_that_run(graph, picky(2, (32, 64)))[1] == (2, 3, 32, 32)
+    assert feeds.first_that_run(graph, picky(2, (512,)))[1] == (3, 3, 512, 512)
+    assert feeds.first_that_run(graph, picky(0, (1,)))[1] == (1, 3, 2, 2)
+    with pytest.raises(gs.EvaluationError, match="size 2"):  # the first reason is told
+        feeds.first_that_run(graph, picky(2, (1000,)))
+
+
+def test_rounds_are_bounded_and_none_is_like_another():
+    fixed = gs.Graph(inputs=[gs.Variable("x", np.float32, (2, 3))])
+    assert len(list(feeds.rounds(fixed))) == 1
+    indices = gs.Graph(inputs=[gs.Variable("x", np.int64, (2, 3))])
+    assert [max(int(one["x"].max()) for one in sets) for sets in feeds.rounds(indices)] == [9, 1, 0]
+    assert [len(sets) for sets in feeds.rounds(fixed, given={"x": np.zeros((2, 3), np.float32)})] == [1]
+    large = gs.Graph(inputs=[gs.Variable("x", np.float32, ("n", "c", "h", "w", "d"))])
+    shapes = [one["x"].shape for sets in feeds.rounds(large) for one in sets]
+    assert max(map(np.prod, shapes)) <= 1 << 22
+
+
+def test_given_values_say_the_sizes_of_their_dims():
+    graph = gs.Graph(inputs=[gs.Variable("x", np.float32, ("n", 3)), gs.Variable("y", np.float32, ("n", "m"))])
+    assert feeds.make(graph, given={"y": np.zeros((7, 6), np.float32)})["x"].shape == (7, 3)
+
+
+def test_a_model_that_is_refused_is_tried_once():
+    tries = []
+
+    def attempt(values):
+        tries.append(values)
+        raise gs.EvaluationError(f"{feeds.CANNOT_LOAD}: no such operator")
+
+    with pytest.raises(gs.EvaluationError, match="no such operator"):
+        feeds.first_that_run(gs.Graph(inputs=[gs.Variable("x", np.float32, ("n",))]), attempt)
+    assert len(tries) == 1
+
+
+def test_what_another_model_takes():
+    one = gs.Graph(inputs=[gs.Variable("x", np.float32, (2,)), gs.Variable("s", np.float32, (2,))])
+    other = gs.Graph(inputs=[gs.Variable("x", np.float32, (2,)), gs.Variable("z", np.float32, (2,))])
+    assert feeds.for_other(one, other, {"x": 1, "s": 2, "z": 3}) == {"x": 1, "z": 3}
+    with pytest.raises(gs.errors.GraphValueError, match="only the second has 'z', only the first 's'"):
+        feeds.for_other(one, other, {"x": 1, "s": 2})
+
+
 def test_unknown_types_are_named():
     with pytest.raises(gs.EvaluationError, match="'x' has no element type"):
         feeds.make(gs.Graph(inputs=[gs.Variable("x")]))

@@ -55,3 +55,12 @@ def test_inputs_may_be_given():
     a, b = parse(TEXT.format("Abs")), parse(TEXT.format("Neg"))
     assert verify(a, b, feeds=[{"x": np.float32([-1, -2])}]).result == "different"
     assert verify(a, b, feeds=[{"x": np.float32([1, 2])}]).result == "same"
+
+
+def test_sizes_and_integers_that_both_run_on_are_looked_for():
+    framed = "g (float[n, w] x) => (float[n, m, 32] y) <int64[3] s = {0, -1, 32}> { y = Reshape (x, s) }"
+    found = verify(parse(framed), parse(framed))
+    assert (found.result, found.ran, found.skipped) == ("same", 3, [])
+    assert found.feeds[0]["x"].shape == (2, 32)
+    rows = "g (float[2, 3] t, int64[n] i) => (float[n, 3] y) { y = Gather (t, i) }"
+    assert verify(parse(rows), parse(rows)).same
