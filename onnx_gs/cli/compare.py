@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     shared.add_model(parser)
     parser.add_argument("other", metavar="OTHER", help="another model, or an engine, which TensorRT runs on a GPU")
-    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="values of the inputs, by name; the others are made up")
+    parser.add_argument("--inputs", "--feeds", metavar="FILE.npz", help="values of inputs of either model, by name; the others are made up")
     parser.add_argument(
         "--absolute", type=shared.tolerance, metavar="X", help="absolute differences up to this are none (default: 1e-5 for an engine, 0 for a model)"
     )
@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     """Compare."""
     from onnx_gs.cli.run import is_model
-    from onnx_gs.evaluate import feeds
     from onnx_gs.trt.comparison import compare
 
     shared.no_use(options, "--layerwise", "--evaluators", "--plot")
@@ -51,10 +50,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     graph: Graph
     other: Graph | str
     graph, other = models.read_two(options, session) if is_model(options.other) else (models.read(options.model, session), options.other)
-    given = shared.read_feeds(options.inputs, graph)
+    given = shared.read_feeds(options.inputs, graph, None if isinstance(other, str) else other)
     with session.progress("running"), shared.inputs_made_up(graph, given):
-        fed = feeds.make(graph, options.seed, given=given)
-        found = compare(graph, other, fed, absolute=options.absolute, relative=options.relative, device=options.device)
+        found = compare(graph, other, given, absolute=options.absolute, relative=options.relative, seed=options.seed, device=options.device)
     session.put(result=found.as_dict())
     session.table(
         "Outputs",
@@ -81,7 +79,6 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
 
     from onnx_gs.cli.run import is_model
     from onnx_gs.debug.layerwise import layerwise
-    from onnx_gs.evaluate import feeds
 
     shared.check_file(options.plot, ".svg")
     if not is_model(options.other):
@@ -89,18 +86,16 @@ def _layerwise(options: argparse.Namespace, session: Session) -> int:
         raise GraphValueError(what, fix="leave --layerwise out for an engine")
     first, _, second = (options.evaluators or "onnxruntime").partition(",")
     graph, other = models.read_two(options, session)
-    given = shared.read_feeds(options.inputs, graph)
+    given = shared.read_feeds(options.inputs, graph, other)
+    near, by = options.absolute or 0.0, options.relative or 0.0
     with session.progress("comparing"), shared.inputs_made_up(graph, given):
-        fed = feeds.make(graph, options.seed, given=given)
-        found = layerwise(
-            graph, other, feeds=fed, evaluators=(first, second or first), absolute=options.absolute or 0.0, relative=options.relative or 0.0
-        )
+        found = layerwise(graph, other, feeds=given, evaluators=(first, second or first), absolute=near, relative=by, seed=options.seed)
     if options.plot:
         Path(options.plot).write_text(found.plot(), encoding="utf-8")
     session.put(result=found.as_dict())
-    if found.differing:
-        rows = [(r.producer, r.name, r.other, str(r.difference)) for r in found.differing]
-        session.table("Tensors that differ", ["made by", "name", "other", "how"], rows, limit=20)
+    for title, rows in (("Tensors that differ", found.differing), ("Inner tensors that differ, and no output by them", found.inner)):
+        if rows:
+            session.table(title, ["made by", "name", "other", "how"], [(r.producer, r.name, r.other, str(r.difference)) for r in rows], limit=20)
     session.say(str(found), style="red" if found.first else "green")
     if found.unmatched:
         session.say(f"  not compared, as the other model has no counterpart: {len(found.unmatched):,} tensors")

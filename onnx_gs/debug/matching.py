@@ -402,12 +402,12 @@ def _in_order(graph: Graph) -> list[Node]:
     return shell.nodes
 
 
-def match_tensors(before: Graph, after: Graph) -> dict[int, Tensor]:
-    """Map the ``id`` of each tensor of the first model's main graph to the tensor of the second that stands in its place."""
+def match_models(before: Graph, after: Graph) -> Matching:
+    """Match the main graphs of two models, whose inputs belong together by name."""
     matching = Matching(before, after, Weights(before, after))
     theirs = {t.name: t for t in after.inputs}
     for t in before.inputs:
         if t.name in theirs:
             matching.tensors[id(t)] = theirs[t.name]
     matching.match(before, after)
-    return matching.tensors
+    return matching

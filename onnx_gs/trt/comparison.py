@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_gs.errors import GraphTypeError
+from onnx_gs.errors import EvaluationError, GraphTypeError, MissingExtraError
 from onnx_gs.evaluate import compare as values, feeds as made_up, onnxruntime
 from onnx_gs.ir import Graph
 
@@ -81,7 +81,7 @@ def compare(
     Args:
         model: what is right.
         other: an engine, a ``Runner``, or another graph.
-        feeds: an array for each input; None makes some up.
+        feeds: arrays for inputs by name, also those that only the other model takes; what is left out is made up, so that the model runs on it.
         absolute: absolute differences up to this count as none; None for 1e-5 against an engine, 0 against a graph.
         relative: relative ones; None for 1e-3 against an engine, 0 against a graph.
         seed: for inputs that are made up.
@@ -89,6 +89,7 @@ def compare(
 
     Raises:
         GraphTypeError: the model is no graph, or the other no engine.
+        GraphValueError: the other model needs an input that the model does not have.
         EvaluationError: ONNX Runtime cannot run the model.
         TensorRTError: the engine cannot be run here.
 
@@ -105,9 +106,11 @@ def compare(
         raise GraphTypeError(f"a {type(model).__name__} is no graph", fix="load the model: gs.load(path)")
     is_graph = isinstance(other, Graph)
     slack = (0.0, 0.0) if is_graph else ENGINE_TOLERANCES
-    given = dict(feeds) if feeds is not None else made_up.make(model, seed)
-    expected = onnxruntime.run(model, given)
-    found = onnxruntime.run(other, given) if isinstance(other, Graph) else _run_engine(other, given, device)
+    given = feeds or {}
+    if isinstance(other, Graph):
+        made_up.for_other(model, other, {**dict.fromkeys(t.name for t in model.inputs), **given})  # before anything is run
+    values_of, expected = made_up.first_that_run(model, onnxruntime.session(model).run, seed, given=given)
+    found = _run_other(model, other, {**given, **values_of}) if isinstance(other, Graph) else _run_engine(other, values_of, device)
     result = Comparison({}, slack[0] if absolute is None else absolute, slack[1] if relative is None else relative)
     for name, value in expected.items():
         if name not in found:
@@ -118,6 +121,20 @@ def compare(
             value = value.astype(np.float32)
         result.outputs[name] = values.compare(value, other_value)
     return result
+
+
+def _run_other(model: Graph, other: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the second model on what it takes.
+
+    Raises:
+        EvaluationError: it does not run; the error says that it is the second.
+    """
+    try:
+        return onnxruntime.run(other, made_up.for_other(model, other, feeds))
+    except MissingExtraError:
+        raise
+    except EvaluationError as error:
+        raise EvaluationError(error.what, where=f"the second model{f' > {error.where}' if error.where else ''}", fix=error.fix) from error
 
 
 def _run_engine(other: Any, feeds: dict[str, Any], device: int) -> dict[str, Any]:

@@ -242,3 +242,54 @@ def test_wrong_values_are_one_error(model: str, tmp_path: Path, capsys: pytest.C
         assert what in said.err
         assert "Traceback" not in said.err
         assert said.out == ""
+
+
+FRAMED = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[N, W] x, int64[N] rows) => (float[N, M, 32] y) <float[2] t = {1.0, 2.0}, int64[3] s = {0, -1, 32}> {
+  a = Reshape(x, s)  f = Gather(t, rows)  n = ReduceSum<keepdims = 0>(f)  y = Mul(a, n)
+}"""
+
+
+def test_every_command_looks_for_inputs_that_the_model_runs_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(tmp_path / "framed.onnx"), str(tmp_path / "out.onnx")
+    onnx.save(onnx.parser.parse_model(FRAMED), path)
+    for arguments in (
+        ["run", path], ["compare", path, path], ["compare", path, path, "--layerwise"], ["fold", path, "-o", out, "--verify"],
+        ["extract", path, "--outputs", "a", "-o", out, "--record", str(tmp_path / "rec")],
+    ):  # fmt: skip
+        assert main(arguments) == 0
+    assert "(ONNX Runtime, optimizations and weight prepacking off)" in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_be_verified_says_what_was_made_up_and_the_ways_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(tmp_path / "framed.onnx"), str(tmp_path / "out.onnx")
+    onnx.save(onnx.parser.parse_model(FRAMED.replace("32", "1000")), path)
+    assert main(["fold", path, "-o", out, "--verify"]) == 2
+    said = capsys.readouterr().err
+    assert "none of the inputs made up for it" in said
+    assert "--feeds FILE.npz, sizes with --bind DIM=N" in said
+    np.savez(tmp_path / "feeds.npz", x=np.zeros((2, 7), np.float32))
+    assert main(["fold", path, "-o", out, "--verify", "--feeds", str(tmp_path / "feeds.npz")]) == 2
+    assert "none of the values given, with 'rows' made up" in capsys.readouterr().err
+    np.savez(tmp_path / "feeds.npz", x=np.zeros((2, 7), np.float32), rows=np.array([0, 1]))
+    assert main(["fold", path, "-o", out, "--verify", "--feeds", str(tmp_path / "feeds.npz")]) == 2
+    assert "none of the values given: " in capsys.readouterr().err
+    assert main(["prepare", path, "-o", out, "--verify", "--bind", "W=1000", "--quiet"]) == 0
+
+
+def test_models_with_other_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = '<ir_version: 9, opset_import: ["" : 18]>\n'
+    both, less, else_ = (str(tmp_path / name) for name in ("both.onnx", "less.onnx", "else.onnx"))
+    onnx.save(onnx.parser.parse_model(header + "g (float[2] x, float[2] s) => (float[2] y) { y = Mul(x, s) }"), both)
+    onnx.save(onnx.parser.parse_model(header + "g (float[2] x) => (float[2] y) <float[2] s = {2.0, 3.0}> { y = Mul(x, s) }"), less)
+    onnx.save(onnx.parser.parse_model(header + "g (float[2] z) => (float[2] y) { y = Neg(z) }"), else_)
+    np.savez(tmp_path / "feeds.npz", x=np.float32([1, 5]), s=np.float32([2, 3]))
+    fed = ["--feeds", str(tmp_path / "feeds.npz")]
+    for more in ([], ["--layerwise"]):
+        assert main(["compare", both, less, *fed, *more]) == 0
+        assert main(["compare", less, both, *fed, *more]) == 0
+        capsys.readouterr()
+        assert main(["compare", less, both, *more]) == 2
+        assert "only the second has 's'" in capsys.readouterr().err
+        assert main(["compare", both, else_, *more]) == 2
+        assert "only the second has 'z', only the first 'x', 's'" in capsys.readouterr().err
