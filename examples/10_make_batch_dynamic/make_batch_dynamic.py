@@ -13,6 +13,13 @@ projected = graph.layer(op="MatMul", inputs=[x, weights], outputs=["projected"])
 graph.layer(op="Reshape", inputs=[projected, np.array([1, 2, 4])], outputs=[heads])
 gs.save(graph, "fixed.onnx")
 
+# One call finds the constants, changes them, and proves the result by running two sizes.
+found = gs.load("fixed.onnx")
+report = found.make_dynamic("x", 0, "batch")
+print("declined:", [entry.reason for entry in report.declined] or "nothing")
+gs.save(found, "dynamic_too.onnx")
+
+# The same by hand, for a model where you know better.
 for tensor in (*graph.inputs, *graph.outputs):
     tensor.shape = ("batch", *tensor.shape[1:])
 

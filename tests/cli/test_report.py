@@ -46,7 +46,7 @@ def test_sentences_are_below_names_that_leave_no_room():
 
 def test_one_wide_cell_does_not_pad_the_others():
     lines = text(["name", "inputs", "graph"], [["a", "x", "main"], ["b", LONG, "main"]])
-    assert len(lines[2]) < 70
+    assert len(lines[2]) < 90
     assert lines[3] == f" b      {LONG}   main"
 
 
