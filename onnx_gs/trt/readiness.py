@@ -201,7 +201,7 @@ def _ask_library(result: Readiness, model: Any, graph: Graph, facts: ModelFacts,
             _merge(result, refused)
             return
     for wrong in result.blockers:
-        result.notes.append(f"{tensorrt.installed()} takes it, although the table says: {wrong.title} at {wrong.path}")
+        result.notes.append(f"{tensorrt.installed()} takes it, although what is known of it says: {wrong.title} at {wrong.path}")
     result.blockers.clear()
 
 
