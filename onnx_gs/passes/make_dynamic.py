@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnx_gs.ir import Graph
     from onnx_gs.ir.tensor import Tensor
 
+_PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
 _END = np.iinfo(np.int64).max
 _SAME_AXES = traits.UNARY_ELEMENTWISE | {"Softmax", "Dropout", "QuantizeLinear", "DequantizeLinear"}
 
@@ -153,7 +154,31 @@ class _Anew(Exception):  # noqa: N818 - it is caught where it starts
     """A node before the one at hand was mended, so that facts are outdated."""
 
 
-class _Facts(ShapeFacts):
+class _Generous(ShapeFacts):
+    """Facts that hold where no size is 0: what a ``Reshape`` makes of symbols. A proof has to follow."""
+
+    def visit(self, node: Node) -> None:
+        """Find the facts of a node's outputs."""
+        super().visit(node)
+        if node.op != "Reshape" or not node.is_onnx or len(node._inputs) < 2:
+            return
+        shape, target = self.shape(node._inputs[0]), self.contents(node._inputs[1])
+        if shape is None or target is None or None in target.items or len(target.shape) != 1:
+            return
+        if 0 in target.items and (node.attrs.get("allowzero", 0) or len(target.items) > len(shape)):
+            return
+        dims: list[Any] = [shape[i] if d == 0 else d for i, d in enumerate(target.items)]
+        if dims.count(-1) == 1:
+            at = dims.index(-1)
+            rest = dim_expr.exact_quotient(dim_expr.product(shape), dim_expr.product(dims[:at] + dims[at + 1 :]))
+            if rest is None:
+                return
+            dims[at] = rest
+        if self.shape(node._outputs[0]) != tuple(dims):
+            self.tell(node._outputs[0], self.dtype(node._inputs[0]), tuple(dims))
+
+
+class _Facts(_Generous):
     """Facts that are found node by node, as the rewriter goes, in bodies too."""
 
     def __init__(self, graph: Graph, visit: Callable[[Node], bool]) -> None:
@@ -186,7 +211,7 @@ class _Rewriter:
         self.order, self.is_ambiguous = order, False
         self.needs_parts = False  # whether the proof has to hold each part against what the model gives for it alone
         self.graph, self.axes, self.old, self.symbol = graph, axes, old, symbol
-        self.before = ShapeFacts(graph)
+        self.before = _Generous(graph)
         self.names = Names(graph)
         self.holder = {id(n): g for g in walk.graphs(graph) for n in g.nodes}
         self.formals = {id(t): (body, k) for body in list(walk.graphs(graph))[1:] for k, t in enumerate(body.inputs)}
@@ -199,6 +224,7 @@ class _Rewriter:
                 shape[axes[t.name]] = symbol
                 t.shape = shape
                 self.source = self.source or t
+        self.stand_ins: dict[str, int] = {}  # sizes of other symbols, to find the axis by
         self.prologue: list[Node] = []
         self.size: Tensor | None = None
         self.fixed: dict[int, dict[int, Dim]] = {}  # by node: the entries of its target that became expressions
@@ -249,45 +275,121 @@ class _Rewriter:
         return isinstance(dim, Expr) and self.symbol in dim_expr.names_in(dim)
 
     def _shapes(self, node: Node) -> tuple[Shape, Shape, Shape] | None:
-        """Give the new shape of a node's first input, and the old ones of its input and output, where the symbol is in it and all else is known."""
+        """Give the new shape of a node's first input, and the old ones of its input and output, where the symbol is in it and was a size."""
         now, was, out = self.facts.shape(node._inputs[0]), self.before.shape(node._inputs[0]), self.before.shape(node._outputs[0])
-        if now is None or was is None or out is None or not any(map(self._depends, now)) or not all(isinstance(d, int) for d in (*was, *out)):
+        if now is None or was is None or out is None or len(now) != len(was):
             return None
-        return now, was, out
+        sizes = [d for d, dim in zip(was, now) if self._depends(dim)]
+        return (now, was, out) if sizes and all(isinstance(d, int) for d in sizes) else None
 
     def _reshape(self, node: Node) -> None:
         found = self._shapes(node)
-        if found is None or len(node._inputs) < 2 or not isinstance(node._inputs[1], Constant):
+        target = self._entries(node)
+        if found is None or target is None:
             return
         now, was, out = found
-        target = [int(v) for v in node._inputs[1].values.ravel()]
         carriers = [i for i, d in enumerate(now) if self._depends(d)]
         if len(carriers) != 1:
             return
-        inner: int = math.prod(was[carriers[0] + 1 :])  # type: ignore[arg-type]
-        axis = reshaped_axis.Axis(self.old, int(was[carriers[0]]), inner, carriers[0])  # type: ignore[arg-type]
-        at, is_ambiguous = reshaped_axis.find(axis, [int(d) for d in out if isinstance(d, int)], self.order)
+        stood_in, stood_out = self._sized(was), self._sized(out)
+        if stood_in is None or stood_out is None or len(target) != len(out):
+            return
+        axis = reshaped_axis.Axis(self.old, stood_in[carriers[0]], math.prod(stood_in[carriers[0] + 1 :]), carriers[0])
+        at, is_ambiguous = reshaped_axis.find(axis, stood_out, self.order)
+        is_static = isinstance(node._inputs[1], Constant) and all(isinstance(d, int) for d in (*was, *out))
+        if not is_static and (at is None or not isinstance(target[at], int) or target[at] < 1):  # type: ignore[operator]
+            return  # sizes that nobody knows may hide it
         self.is_ambiguous = self.is_ambiguous or is_ambiguous
         if at is None:
             raise Unproved(f"the shape that node '{node.name or node.op}' gives has no dim for the axis")
-        new = [d if isinstance(d, int) and i != at else -1 for i, d in enumerate(out)]
-        if target == new or (target.count(-1) == 1 and target[at] == -1) or (target[at] == 0 and at == carriers[0]):
+        if (target.count(-1) == 1 and target[at] == -1) or (target[at] == 0 and at == carriers[0]):
+            return
+        if is_static:
+            self._retarget(node, [d if i != at else -1 for i, d in enumerate(stood_out)])
+        else:
+            self._reshape_among_symbols(node, target, at, keeps=at == carriers[0] and out[at] == was[at])
+
+    def _reshape_among_symbols(self, node: Node, target: list[Dim], at: int, *, keeps: bool) -> None:
+        """Mend one entry of a target, the others of which say how symbolic dims are told."""
+        size = target[at]
+        if keeps and not node.attrs.get("allowzero", 0):
+            self._set_entry(node, at, 0)
+        elif -1 not in target:
+            self._set_entry(node, at, -1)
+        elif isinstance(node._inputs[1], Constant) and isinstance(size, int) and size % self.old == 0:
+            self._compute(node, 1, list(target), {at: dim_expr.symbol(self.symbol) * (size // self.old)})
+
+    def _entries(self, node: Node) -> list[Dim] | None:
+        """Give the entries of a node's target, which is a constant or joined from parts that are known; None for others."""
+        t = node._inputs[1] if len(node._inputs) > 1 else None
+        if isinstance(t, Constant):
+            return [int(v) for v in t.values.ravel()]
+        known = None if t is None or not t._inputs or t._inputs[0].op != "Concat" or not t._inputs[0].is_onnx else self.facts.contents(t)
+        if known is None or len(known.shape) != 1 or not all(isinstance(d, (int, Expr)) for d in known.items):
+            return None
+        return list(known.items)  # type: ignore[arg-type]
+
+    def _set_entry(self, node: Node, at: int, value: int) -> None:
+        """Change an entry of a node's target, where a constant holds it."""
+        t = node._inputs[1]
+        if isinstance(t, Constant):
+            self._retarget(node, [value if i == at else int(v) for i, v in enumerate(t.values.ravel())])
+            return
+        parts = list(t._inputs[0]._inputs)
+        begin = 0
+        for k, part in enumerate(parts):
+            known = self.facts.contents(part)
+            count = 0 if known is None else len(known.items)
+            if begin <= at < begin + count:
+                if isinstance(part, Constant):
+                    values = part.values.copy()
+                    values[at - begin] = value
+                    parts[k] = Constant(self.names.fresh(part.name), values)
+                    self._join_anew(node, parts)
+                return
+            begin += count
+
+    def _join_anew(self, node: Node, parts: list[Tensor]) -> None:
+        """Let a node read its target from parts of its own."""
+        joined = Variable(self.names.fresh(node._inputs[1].name), np.int64, node._inputs[1].shape)
+        concat = Node("Concat", self.names.fresh("target_concat"), {"axis": 0}, parts, [joined])
+        holder = self.holder[id(node)]
+        holder.nodes.insert(next(i for i, n in enumerate(holder.nodes) if n is node), concat)
+        self.holder[id(concat)] = holder
+        node._inputs[1] = joined
+        self.facts.visit(concat)
+        self.done.append((node, "reads a target of its own"))
+
+    def _retarget(self, node: Node, new: list[int]) -> None:
+        if node._inputs[1].values.ravel().tolist() == new:
             return
         node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
         node.attrs.pop("allowzero", None)
         self.done.append((node, f"to {new}"))
 
+    def _sized(self, shape: Shape) -> list[int] | None:
+        """Give a shape with a size for each symbol that nothing else has; None where that makes none."""
+        found = []
+        for dim in shape:
+            if isinstance(dim, Expr):
+                for name in sorted(dim_expr.names_in(dim)):
+                    self.stand_ins.setdefault(name, _PRIMES[len(self.stand_ins) % len(_PRIMES)])
+                dim = dim_expr.substitute(dim, self.stand_ins)
+            if not isinstance(dim, int):
+                return None
+            found.append(dim)
+        return found
+
     def _expand(self, node: Node) -> None:
         found = self._shapes(node)
-        if found is None or not isinstance(node._inputs[1], Constant):
+        target = self._entries(node)
+        if found is None or target is None:
             return
         now, was, _ = found
-        target = [int(v) for v in node._inputs[1].values.ravel()]
         shift = len(target) - len(now)
-        new = [1 if i >= shift and self._depends(now[i - shift]) and t == was[i - shift] else t for i, t in enumerate(target)]
-        if new != target:
-            node._inputs[1] = Constant(self.names.fresh(node._inputs[1].name), np.array(new, np.int64))
-            self.done.append((node, f"to {new}"))
+        for i, t in enumerate(target):
+            if i >= shift and self._depends(now[i - shift]) and isinstance(t, int) and t == was[i - shift] != 1:
+                self._set_entry(node, i, 1)
 
     def _slice(self, node: Node) -> None:
         found = self._shapes(node)
@@ -310,6 +412,8 @@ class _Rewriter:
         if found is None or len(node._inputs) < 4 or not isinstance(node._inputs[3], Constant) or "axes" in node.attrs:
             return
         now, was, out = found
+        if not all(isinstance(d, int) for d in out):
+            return
         entries: dict[int, Dim] = {}
         for i, (d, a, b) in enumerate(zip(now, was, out)):
             if self._depends(d):

@@ -131,6 +131,36 @@ def test_constants_that_nodes_hold_are_mended_like_weights():
     assert_same([(x + x).reshape(5, 3, 2)], run(gs.export_onnx(graph), {"x": x}))
 
 
+AMONG_SYMBOLS = {
+    "kept": "g (float[2, s, 6] x) => (float[2, s, 3, 2] y) <int64[4] t = {2, 0, 3, 2}> { y = Reshape (x, t) }",
+    "merged": """g (float[2, s, 6] x) => (float[2, s, 6] y) <int64[4] split = {2, -1, 3, 2}, int64[3] flat = {6, -1, 2}, int64[4] heads = {2, 3, -1, 2}, int64[3] back = {2, -1, 6}> {
+        a = Reshape (x, split) b = Transpose <perm = [0, 2, 1, 3]> (a) c = Reshape (b, flat) d = Tanh (c) e = Reshape (d, heads)
+        f = Transpose <perm = [0, 2, 1, 3]> (e) y = Reshape (f, back) }""",
+    "joined": """g (float[2, s, 6] x) => (float[2, s, 6] y) <int64[1] two = {2}, int64[1] six = {6}, int64[1] one = {1}> {
+        n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (two, n, one, six) a = Unsqueeze (x, two) b = Expand (a, t) u = Concat <axis = 0> (two, n, six)
+        c = Reshape (b, u) y = Tanh (c) }""",
+    "joined and merged": """g (float[2, 3, s] x) => (float[2, 3, s] y) <int64[1] six = {6}, int64[2] back = {2, 3}> {
+        n = Shape <start = 2> (x) t = Concat <axis = 0> (six, n) a = Reshape (x, t) b = Tanh (a) u = Concat <axis = 0> (back, n) y = Reshape (b, u) }""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AMONG_SYMBOLS)
+def test_targets_are_mended_beside_dims_that_are_symbolic_already(name):
+    source = model(AMONG_SYMBOLS[name])
+    graph = gs.import_onnx(source)
+    shape = [4 if d == "s" else d for d in graph.inputs[0].shape]
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    assert list(graph.outputs[0].shape)[:1] == ["batch"]
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal(shape).astype(np.float32) for _ in range(3)]
+    single = [run(source, {"x": part})[0] for part in parts]
+    result = gs.export_onnx(graph)
+    assert_same([single[0]], run(result, {"x": parts[0]}))
+    assert_same([np.concatenate(single)], run(result, {"x": np.concatenate(parts)}))
+    assert_same([single[1][:1]], run(result, {"x": parts[1][:1]}))
+
+
 def test_lengths_that_the_model_does_not_run_on_are_made_smaller():
     graph = gs.import_onnx(model("g (float[2, 3] x, int64[2] n) => (float[2, 3] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, n) }"))
     report = graph.make_dynamic({"x": 0, "n": 0}, name="batch")
