@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_gs.cli import models, options as shared
+from onnx_gs.cli.report import EVERYTHING
 from onnx_gs.errors import GraphValueError
 
 if TYPE_CHECKING:
     import argparse
 
     from onnx_gs.cli.report import Session
+    from onnx_gs.trt.findings import Finding
+
+ALSO = 2  # of further blockers of one kind, with one remedy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +61,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
         warnings=[w.as_dict() for w in found.warnings],
     )
     session.say(f"{'ready' if found.ready else 'not ready'} for {found.target} (checked {found.how})", style="green" if found.ready else "red")
+    kinds: dict[tuple[str, str], list[Finding]] = {}
     for blocker in found.blockers:
-        session.say(f"\nblocker: {blocker}")
+        kinds.setdefault((blocker.id, blocker.remedy), []).append(blocker)
+    for first, *others in kinds.values():  # what is wrong and what to do about it is said once
+        session.say(f"\nblocker: {first}")
+        for other in others[:ALSO]:
+            session.say(f"  also: {other.path}: {other.reason}")
+        if len(others) > ALSO:
+            session.say(f"  and {len(others) - ALSO:,} more ({EVERYTHING})")
     for warning in found.warnings:
         session.say(f"\nbuilds, but is not what ONNX says: {warning}", style="yellow")
     for note in found.notes:

@@ -29,6 +29,17 @@ def said(capsys, *arguments, status=0):
     return capsys.readouterr()
 
 
+def test_check_says_a_remedy_once(files, capsys):
+    text = "g (float[2,2] x) => (float[2,2] y) { " + " ".join(f"{b} = Mystery ({a})" for a, b in ("xa", "ab", "bc", "cd", "de", "ey")) + " }"
+    (files / "many.onnx").write_bytes(model(text).SerializeToString())
+    out = said(capsys, "check", "many.onnx", "--static", "--target", "rtx-1.7", status=1).out
+    assert out.count("remedy: ") == out.count("[unknown-op]") == 1
+    assert out.count("  also: graph 'g' > node #") == 2
+    assert "  and 3 more (--json has all)\n" in out
+    found = json.loads(said(capsys, "check", "many.onnx", "--static", "--target", "rtx-1.7", "--json", status=1).out)
+    assert len(found["blockers"]) == 6
+
+
 def test_check_tells_blockers_and_gives_a_status(files, capsys):
     assert "ready for rtx-1.7" in said(capsys, "check", "good.onnx", "--static", "--target", "rtx-1.7").out
     out = said(capsys, "check", "blocked.onnx", "--static", "--target", "rtx-1.7", status=1).out
