@@ -274,16 +274,16 @@ class _Rewriter:
     def _depends(self, dim: Dim) -> bool:
         return isinstance(dim, Expr) and self.symbol in dim_expr.names_in(dim)
 
-    def _shapes(self, node: Node) -> tuple[Shape, Shape, Shape] | None:
-        """Give the new shape of a node's first input, and the old ones of its input and output, where the symbol is in it and was a size."""
+    def _shapes(self, node: Node, *, sized: bool = True) -> tuple[Shape, Shape, Shape] | None:
+        """Give the new shape of a node's first input, and the old ones of its input and output, where the symbol is in it; it was ``sized``."""
         now, was, out = self.facts.shape(node._inputs[0]), self.before.shape(node._inputs[0]), self.before.shape(node._outputs[0])
         if now is None or was is None or out is None or len(now) != len(was):
             return None
         sizes = [d for d, dim in zip(was, now) if self._depends(dim)]
-        return (now, was, out) if sizes and all(isinstance(d, int) for d in sizes) else None
+        return (now, was, out) if sizes and (not sized or all(isinstance(d, int) for d in sizes)) else None
 
     def _reshape(self, node: Node) -> None:
-        found = self._shapes(node)
+        found = self._shapes(node, sized=False)
         target = self._entries(node)
         if found is None or target is None:
             return
@@ -316,12 +316,12 @@ class _Rewriter:
             self._set_entry(node, at, 0)
         elif -1 not in target:
             self._set_entry(node, at, -1)
-        elif isinstance(node._inputs[1], Constant) and isinstance(size, int) and size % self.old == 0:
-            self._compute(node, 1, list(target), {at: dim_expr.symbol(self.symbol) * (size // self.old)})
+        elif isinstance(size, int) and size % self.old == 0:
+            self._set_entry(node, at, dim_expr.symbol(self.symbol) * (size // self.old))
 
-    def _entries(self, node: Node) -> list[Dim] | None:
+    def _entries(self, node: Node, place: int = 1) -> list[Dim] | None:
         """Give the entries of a node's target, which is a constant or joined from parts that are known; None for others."""
-        t = node._inputs[1] if len(node._inputs) > 1 else None
+        t = node._inputs[place] if len(node._inputs) > place else None
         if isinstance(t, Constant):
             return [int(v) for v in t.values.ravel()]
         known = None if t is None or not t._inputs or t._inputs[0].op != "Concat" or not t._inputs[0].is_onnx else self.facts.contents(t)
@@ -329,11 +329,15 @@ class _Rewriter:
             return None
         return list(known.items)  # type: ignore[arg-type]
 
-    def _set_entry(self, node: Node, at: int, value: int) -> None:
+    def _set_entry(self, node: Node, at: int, value: Dim, place: int = 1) -> None:
         """Change an entry of a node's target, where a constant holds it."""
-        t = node._inputs[1]
+        t = node._inputs[place]
         if isinstance(t, Constant):
-            self._retarget(node, [value if i == at else int(v) for i, v in enumerate(t.values.ravel())])
+            plain = [int(v) for v in t.values.ravel()]
+            if isinstance(value, Expr):
+                self._compute(node, place, plain, {at: value})
+            else:
+                self._retarget(node, [value if i == at else v for i, v in enumerate(plain)])
             return
         parts = list(t._inputs[0]._inputs)
         begin = 0
@@ -341,22 +345,26 @@ class _Rewriter:
             known = self.facts.contents(part)
             count = 0 if known is None else len(known.items)
             if begin <= at < begin + count:
-                if isinstance(part, Constant):
-                    values = part.values.copy()
+                if not isinstance(part, Constant):
+                    return
+                values = part.values.ravel().tolist()
+                if isinstance(value, Expr):
+                    parts[k] = self._target(values, {at - begin: value})
+                else:
                     values[at - begin] = value
-                    parts[k] = Constant(self.names.fresh(part.name), values)
-                    self._join_anew(node, parts)
+                    parts[k] = Constant(self.names.fresh(part.name), np.array(values, np.int64))
+                self._join_anew(node, parts, place)
                 return
             begin += count
 
-    def _join_anew(self, node: Node, parts: list[Tensor]) -> None:
+    def _join_anew(self, node: Node, parts: list[Tensor], place: int) -> None:
         """Let a node read its target from parts of its own."""
-        joined = Variable(self.names.fresh(node._inputs[1].name), np.int64, node._inputs[1].shape)
+        joined = Variable(self.names.fresh(node._inputs[place].name), np.int64, node._inputs[place].shape)
         concat = Node("Concat", self.names.fresh("target_concat"), {"axis": 0}, parts, [joined])
         holder = self.holder[id(node)]
         holder.nodes.insert(next(i for i, n in enumerate(holder.nodes) if n is node), concat)
         self.holder[id(concat)] = holder
-        node._inputs[1] = joined
+        node._inputs[place] = joined
         self.facts.visit(concat)
         self.done.append((node, "reads a target of its own"))
 
@@ -557,12 +565,19 @@ class _Rewriter:
             if axis in added:
                 raise Unproved(f"node '{node.name or node.op}' gives the axis the size 1")
             self._mend(node._inputs[0], axis - sum(a < axis for a in added), want, node)
-        elif node.is_onnx and node.op in {"Expand", "ConstantOfShape", "Tile"} and out is not None and all(isinstance(d, int) for d in out):
+        elif node.is_onnx and node.op in {"Expand", "ConstantOfShape", "Tile"} and out is not None:
             place = 0 if node.op == "ConstantOfShape" else 1
-            target = self.facts.integers(node._inputs[place])
-            if target is None or axis >= len(target) or (node.op == "Tile" and target[axis] != out[axis]):
+            target = self._entries(node, place)
+            known = self.facts.integers(node._inputs[place]) if target is None else None
+            at = axis - len(out) + len(target or known or ())
+            before = node._inputs[place]
+            if target is not None and at >= 0 and target[at] == out[axis] and id(node) not in self.fixed:
+                self._set_entry(node, at, want, place)
+            elif known is not None and at >= 0 and known[at] == out[axis]:
+                self._compute(node, place, list(known), {at: want})
+            if node._inputs[place] is before:
                 raise Unproved(f"the size that node '{node.name or node.op}' gives to axis {axis} is not a constant")
-            self._compute(node, place, list(target), {axis: want})
+            self.fixed[id(node)] = {axis: want}
         elif node.is_onnx and node.op == "Gather" and (indices := self.facts.shape(node._inputs[1])) is not None:
             at = int(node.attrs.get("axis", 0)) % max(1, len(self.facts.shape(node._inputs[0]) or ()))
             if not at <= axis < at + len(indices):

@@ -144,6 +144,16 @@ AMONG_SYMBOLS = {
 }  # fmt: skip
 
 
+AMONG_SYMBOLS |= {
+    "flattened": """g (float[2, s, 6] x) => (float[2, s, 6] y) <int64[2] flat = {-1, 6}, int64[3] back = {2, -1, 6}> {
+        a = Reshape (x, flat) b = Tanh (a) y = Reshape (b, back) }""",
+    "tiled": """g (float[2, s, 6] x) => (float[2, s, 6] y) <float[1, 1, 6] h = {1, 2, 3, 4, 5, 6}, int64[1] two = {2}, int64[1] one = {1}> {
+        n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (two, n, one) a = Tile (h, t) y = Add (x, a) }""",
+    "expanded": """g (float[2, s, 6] x) => (float[2, s, 12] y) <float[1, 1, 6] h = {1, 2, 3, 4, 5, 6}, int64[1] two = {2}, int64[1] six = {6}> {
+        n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (two, n, six) a = Expand (h, t) y = Concat <axis = 2> (x, a) }""",
+}
+
+
 @pytest.mark.parametrize("name", AMONG_SYMBOLS)
 def test_targets_are_mended_beside_dims_that_are_symbolic_already(name):
     source = model(AMONG_SYMBOLS[name])
