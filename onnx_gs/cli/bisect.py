@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("halves", "linear"), default="halves", help="halve the range each time, or go node by node")
     parser.add_argument("--fail-pattern", metavar="REGEX", help="the part fails when the command's output matches this, whatever its status")
     parser.add_argument("--timeout", type=shared.tolerance, metavar="SECONDS", help="the part fails when the command takes longer")
-    parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs (default: random)")
+    parser.add_argument("--feeds", metavar="FILE", help="an .npz file with values of the model's inputs; the others are made up")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:

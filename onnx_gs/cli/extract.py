@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--around", metavar="NAME", help="instead: the nodes around this node or tensor")
     parser.add_argument("--hops", type=int, metavar="K", help="for --around: how many edges it reaches (default: 1)")
     parser.add_argument("--record", metavar="FOLDER", help="store the values at the border, from one run of the model, in this folder")
-    parser.add_argument("--feeds", metavar="FILE", help="for --record: an .npz file with values of the model's inputs (default: random)")
+    parser.add_argument("--feeds", metavar="FILE", help="for --record: an .npz file with values of the model's inputs; the others are made up")
     parser.add_argument("--trip", type=int, metavar="N", help="for --record of a part inside a body: which time that the body ran (default: 0)")
 
 

@@ -175,7 +175,8 @@ class Session:
         options.log_severity_level = 4
         options.add_session_config_entry("session.disable_prepacking", "1")
         total = self._weights(model, options)
-        options.intra_op_num_threads = (1 if total < _WORTH_THREADS else 0) if threads is None else threads
+        self.threads = (1 if total < _WORTH_THREADS else 0) if threads is None else threads
+        options.intra_op_num_threads = self.threads
         try:
             self._session = ort.InferenceSession(model.SerializeToString(), options, providers=_providers(ort, provider))
         except Exception as error:

@@ -109,8 +109,10 @@ def compare(
     given = feeds or {}
     if isinstance(other, Graph):
         made_up.for_other(model, other, {**dict.fromkeys(t.name for t in model.inputs), **given})  # before anything is run
-    values_of, expected = made_up.first_that_run(model, onnxruntime.session(model).run, seed, given=given)
-    found = _run_other(model, other, {**given, **values_of}) if isinstance(other, Graph) else _run_engine(other, values_of, device)
+    session = onnxruntime.session(model)
+    values_of, expected = made_up.first_that_run(model, session.run, seed, given=given)
+    fed = {**given, **values_of}
+    found = _run_other(model, other, fed, session.threads) if isinstance(other, Graph) else _run_engine(other, values_of, device)
     result = Comparison({}, slack[0] if absolute is None else absolute, slack[1] if relative is None else relative)
     for name, value in expected.items():
         if name not in found:
@@ -123,14 +125,14 @@ def compare(
     return result
 
 
-def _run_other(model: Graph, other: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def _run_other(model: Graph, other: Graph, feeds: Mapping[str, Any], threads: int) -> dict[str, Any]:
     """Run the second model on what it takes.
 
     Raises:
         EvaluationError: it does not run; the error says that it is the second.
     """
     try:
-        return onnxruntime.run(other, made_up.for_other(model, other, feeds))
+        return onnxruntime.session(other, threads=threads).run(made_up.for_other(model, other, feeds))
     except MissingExtraError:
         raise
     except EvaluationError as error:

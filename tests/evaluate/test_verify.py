@@ -64,3 +64,27 @@ def test_sizes_and_integers_that_both_run_on_are_looked_for():
     assert found.feeds[0]["x"].shape == (2, 32)
     rows = "g (float[2, 3] t, int64[n] i) => (float[n, 3] y) { y = Gather (t, i) }"
     assert verify(parse(rows), parse(rows)).same
+
+
+def test_both_run_on_as_many_threads(monkeypatch):
+    from onnx_gs.debug.layerwise import layerwise
+    from onnx_gs.evaluate import onnxruntime
+    from onnx_gs.trt.comparison import compare
+
+    made = parse("g (float[1] x) => (float[700, 700] y) <int64[2] s = {700, 700}> { w = ConstantOfShape (s) y = Add (x, w) }")
+    held = made.copy()
+    held.nodes[1].inputs[1] = gs.Constant("w", np.zeros((700, 700), np.float32))
+    opened = []
+    session = onnxruntime.session
+
+    def watched(graph, **options):
+        opened.append(session(graph, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(onnxruntime, "session", watched)
+    assert session(made).threads != session(held).threads  # each on its own
+    for both in ((made, held), (held, made)):
+        for run in (verify, compare, layerwise):
+            opened.clear()
+            run(*both)
+            assert len({one.threads for one in opened}) == 1
