@@ -17,6 +17,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Tool:
         """Fold a model; give the seconds, NaN where the tool fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{path}\n")
+        self._process.stdin.write(f"{path.resolve()}\n")
         self._process.stdin.flush()
         return float(json.loads(self._process.stdout.readline() or "NaN"))
 
@@ -75,9 +76,11 @@ def serve(name: str) -> None:
     adapter: Any = ADAPTERS[name]()
     if name != OURS:
         import onnxruntime  # noqa: F401 - most tools import it with the first model
-    for line in sys.stdin:
-        answers.write(_in_fork(adapter, line.strip()) + "\n")
-        answers.flush()
+    with tempfile.TemporaryDirectory(prefix="onnx_gs_bench_") as scratch:
+        os.chdir(scratch)  # some tools leave files where they are called
+        for line in sys.stdin:
+            answers.write(_in_fork(adapter, line.strip()) + "\n")
+            answers.flush()
 
 
 def _in_fork(adapter: Any, path: str) -> str:
