@@ -68,7 +68,8 @@ class _Fed:
     def __init__(self, graph: Graph, axes: Mapping[str, int], symbol: str, old: int, high: int) -> None:
         self.symbol, self.old = symbol, old
         self.axes = set(axes.values())
-        self.first, other = (feeds.make(graph, seed, 0, high=high) for seed in (0, 1))
+        variant = next(i for i, size in enumerate(feeds.SIZES) if size != old)  # so that no other dim is taken for the axis
+        self.first, other = (feeds.make(graph, seed, variant, high=high) for seed in (0, 1))
         self.second = {k: v if k in axes else self.first[k] for k, v in other.items()}
         self.both = {k: np.concatenate([v, self.second[k]], axis=axes[k]) if k in axes else v for k, v in self.first.items()}
 

@@ -42,8 +42,8 @@ class MakeDynamic(Pass):
 
     Matches:   a fixed axis of a graph input, or one of each of several inputs that share the size; all are freed and proved together.
     Rewrites:  targets of ``Reshape``, ``Expand``, ``Slice``, ``Tile``, ``Resize`` and ``ConstantOfShape`` that hold the old size because values of
-               the axis meet them, in bodies too; what a loop carries from a constant; indices that count through an axis that was merged with this
-               one; declared shapes. ``Constant`` nodes become weights. Constants in local functions stay.
+               the axis meet them, in bodies too; what a loop carries from a constant; indices that count through the axis, or through one that it
+               was merged with; declared shapes. ``Constant`` nodes become weights. Constants in local functions stay.
     Declines:  what it cannot prove: with the old size all outputs must be bit-equal to those before; with another size the model must run and give
                the shapes that follow; and for a leading axis that all outputs have in front, each part must be what the model gave for it alone.
                Where a reshaped tensor has several places that fit, each is tried. The model is unchanged then.
@@ -468,14 +468,20 @@ class _Rewriter:
     def _count(self, node: Node, values: np.ndarray[Any, Any], axes: list[int], steps: np.ndarray[Any, Any]) -> bool:
         """Compute a node's indices where they count along one of the axes, in these steps from values below them; say whether they do."""
         for axis in axes:
-            first = np.take(values, [0], axis=axis)
-            along = np.arange(self.old).reshape([-1 if i == axis else 1 for i in range(values.ndim)]) * steps
-            below = (first >= 0) & ((first < steps) | (steps == 0))
-            if first.size and below.all() and np.array_equal(first + along, values):
-                node._inputs[1] = self._counted(first, axis, steps)
+            counted = self._counting(values, axis, steps)
+            if counted is not None:
+                node._inputs[1] = counted
                 self.done.append((node, f"counts through the axis in steps of {steps.max()}"))
                 return True
         return False
+
+    def _counting(self, values: np.ndarray[Any, Any], axis: int, steps: np.ndarray[Any, Any]) -> Tensor | None:
+        """Compute values that count along an axis in these steps, from values below them; None where they do not."""
+        first = np.take(values, [0], axis=axis)
+        along = np.arange(self.old).reshape([-1 if i == axis else 1 for i in range(values.ndim)]) * steps
+        below = (first >= 0) & ((first < steps) | (steps == 0))
+        counts = first.size and values.shape[axis] == self.old and below.all() and np.array_equal(first + along, values)
+        return self._counted(first, axis, steps) if counts else None
 
     def _counted(self, first: np.ndarray[Any, Any], axis: int, steps: np.ndarray[Any, Any]) -> Tensor:
         """Give ``first + steps * i`` for every part ``i`` of the axis, joined along ``axis``."""
@@ -565,6 +571,8 @@ class _Rewriter:
             if axis in added:
                 raise Unproved(f"node '{node.name or node.op}' gives the axis the size 1")
             self._mend(node._inputs[0], axis - sum(a < axis for a in added), want, node)
+        elif (source := self._same_axis(node, axis, out)) is not None:
+            self._mend(source, axis, want, node)
         elif node.is_onnx and node.op in {"Expand", "ConstantOfShape", "Tile"} and out is not None:
             place = 0 if node.op == "ConstantOfShape" else 1
             target = self._entries(node, place)
@@ -586,6 +594,21 @@ class _Rewriter:
         else:
             raise Unproved(f"node '{node.name or node.op}' gives axis {axis} of '{t.name}' the old size")
 
+    def _same_axis(self, node: Node, axis: int, out: Shape | None) -> Tensor | None:
+        """Give the input that an axis of what a node gives comes from, at the same place."""
+        if not node.is_onnx or out is None:
+            return None
+        if node.op == "GatherND" and axis < len(self.facts.shape(node._inputs[1]) or ()) - 1:
+            return node._inputs[1]
+        if node.op == "Concat" and axis != int(node.attrs.get("axis", 0)) % len(out):
+            return next((t for t in node._inputs if len(dims := self.facts.shape(t) or ()) == len(out) and dims[axis] == out[axis]), None)
+        if node.op == "Expand":
+            dims = self.facts.shape(node._inputs[0]) or ()
+            return node._inputs[0] if len(dims) == len(out) and dims[axis] == out[axis] != 1 else None
+        if node.op == "Reshape" and (self.facts.shape(node._inputs[0]) or ())[: axis + 1] == out[: axis + 1]:
+            return node._inputs[0]
+        return None
+
     def _initial(self, t: Tensor) -> Tensor:
         """Give what a value that a loop carries begins with."""
         body, k = self.formals[id(t)]
@@ -600,6 +623,13 @@ class _Rewriter:
         values = t.values
         first = np.take(values, [0], axis=axis)
         if not np.array_equal(np.broadcast_to(first, values.shape), values):
+            place = next((i for i, x in enumerate(reader._inputs) if x is t), None)
+            counted = None if place is None or values.dtype != np.int64 else self._counting(values, axis, np.full([1] * values.ndim, 1))
+            if place is not None and counted is not None and want == dim_expr.symbol(self.symbol):
+                self._read_instead(t, counted, reader)
+                self.needs_parts = True  # the parts of another size may not count on
+                self.done.append((reader, f"reads '{t.name}' counted on"))
+                return
             raise Unproved(f"weight '{t.name}' has the old size on axis {axis}, and its parts differ")
         row = Constant(self.names.fresh(t.name), np.ascontiguousarray(first))
         at = next((i for i, x in enumerate(reader._inputs) if x is t), None)
@@ -619,6 +649,13 @@ class _Rewriter:
         self.fixed[id(expand)] = {axis: want}
         reader._inputs[at] = out
         self.done.append((reader, f"reads '{t.name}' expanded"))
+
+    def _read_instead(self, t: Constant, counted: Tensor, reader: Node) -> None:
+        """Let a node read what is counted; with more than one axis, which are hardly axes or sizes of something else, all that read the constant."""
+        for node in [reader] if t.values.ndim < 2 else [n for n in t._outputs if id(n) in self.holder]:
+            for i, x in enumerate(node._inputs):
+                if x is t:
+                    node._inputs[i] = counted
 
     # -- sizes at run time --------------------------------------------------------------------------
 

@@ -171,6 +171,31 @@ def test_targets_are_mended_beside_dims_that_are_symbolic_already(name):
     assert_same([single[1][:1]], run(result, {"x": parts[1][:1]}))
 
 
+def test_a_weight_that_counts_through_the_axis_counts_on_where_the_outputs_prove_it():
+    text = """g (float[2, s, 6] x) => (float[2, s, 6] y) <int64[2, 1] rows = {0, 1}, int64[2] flat = {-1, 6}, int64[3] back = {2, -1, 6}, int64 z = {0}, int64 o = {1}> {
+        n = Shape <start = 1, end = 2> (x) k = Squeeze (n) r = Range (z, k, o) a = Mul (rows, n) b = Add (a, r) f = Reshape (x, flat)
+        c = Gather (f, b) d = Reshape (c, back) y = Add (d, x) }"""
+    source = model(text)
+    graph = gs.import_onnx(source)
+    report = graph.make_dynamic("x", 0, "batch")
+    assert not report.declined, report.declined
+    assert any("counted on" in entry.reason for entry in report.rewritten)
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((2, 4, 6)).astype(np.float32) for _ in range(3)]
+    single = np.concatenate([run(source, {"x": part})[0] for part in parts])
+    for count in (1, 2, 5, 6):
+        assert_same([single[:count]], run(gs.export_onnx(graph), {"x": np.concatenate(parts)[:count]}))
+    turned = text.replace("y = Add (d, x)", "q = Add (d, x) y = Transpose <perm = [1, 0, 2]> (q)").replace("float[2, s, 6] y", "float[s, 2, 6] y")
+    assert "would prove" in gs.import_onnx(model(turned)).make_dynamic("x", 0, "batch").declined[0].reason
+
+
+def test_a_weight_that_counts_but_is_no_index_of_the_axis_proves_nothing():
+    text = "g (float[2, 3] x) => (float[2, 3] y) <int64[2, 1] w = {0, 1}> { c = Cast <to = 7> (x) a = Add (c, w) y = Cast <to = 1> (a) }"
+    graph = gs.import_onnx(model(text))
+    assert "is not what each gives alone" in graph.make_dynamic("x", 0, "batch").declined[0].reason
+    assert list(graph.inputs[0].shape) == [2, 3]
+
+
 def test_lengths_that_the_model_does_not_run_on_are_made_smaller():
     graph = gs.import_onnx(model("g (float[2, 3] x, int64[2] n) => (float[2, 3] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, n) }"))
     report = graph.make_dynamic({"x": 0, "n": 0}, name="batch")
