@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import onnx_gs as gs
@@ -196,6 +197,9 @@ def test_a_weight_that_counts_but_is_no_index_of_the_axis_proves_nothing():
     assert list(graph.inputs[0].shape) == [2, 3]
 
 
+@pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 23), reason="this ONNX Runtime takes lengths beyond the end, and reads there"
+)
 def test_lengths_that_the_model_does_not_run_on_are_made_smaller():
     graph = gs.import_onnx(model("g (float[2, 3] x, int64[2] n) => (float[2, 3] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, n) }"))
     report = graph.make_dynamic({"x": 0, "n": 0}, name="batch")
