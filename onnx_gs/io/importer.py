@@ -262,8 +262,10 @@ class Importer:
                 node.domain = proto.domain
             else:
                 node.domain = None
-                if trusted and (op in plain or _is_plain(op)):
+                if trusted and op in plain:
                     continue
+                if not isinstance(op, str):
+                    raise _not_text(op)
             if proto.attribute and self._needs_decoding(proto):
                 append(waiting, node)
         return made, waiting
@@ -433,15 +435,6 @@ class _Importer(Importer):
         if self.functions:
             proto.ClearField("functions")
         return graph
-
-
-def _is_plain(op: str) -> bool:
-    """Say whether no attribute of an operator of ONNX's own can hold a graph or a weight."""
-    if op in PLAIN:
-        return True
-    if not isinstance(op, str):
-        raise _not_text(op)
-    return False
 
 
 def _lookup(name: str, local: Scope, outer: Sequence[Scope]) -> Tensor | None:
