@@ -24,7 +24,7 @@ from onnx_gs.analysis.shape_arithmetic import MAX_ITEMS, Contents, Item
 from onnx_gs.analysis.shape_functions import FUNCTIONS, HAND_ON, LOOKS_AT, READ_FLOATS, WITHOUT_ATTRIBUTES, Shape, ShapeFunction
 from onnx_gs.errors import GraphError, OnnxGsError
 from onnx_gs.ir import dtypes, order, walk
-from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.attribute import has_reference
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.shapes import is_static_dim
@@ -309,7 +309,7 @@ class ShapeFacts:
         op = node.op if node.domain in ONNX_DOMAINS else (node.domain, node.op)
         function = FUNCTIONS.get(op)
         facts = self._facts
-        if function is not None and not (self._in_function and any(isinstance(v, AttributeRef) for v in node.attrs.values())):
+        if function is not None and not (self._in_function and has_reference(node.attrs)):
             if function in HAND_ON and len(node._outputs) == 1 and node._inputs:
                 self._hand_on(node._inputs[0], node._outputs[0])
                 return

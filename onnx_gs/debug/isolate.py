@@ -10,7 +10,7 @@ from onnx_gs.analysis import constness, shape_inference
 from onnx_gs.debug.selection import Index, around as _around
 from onnx_gs.errors import GraphValueError
 from onnx_gs.ir import order, scopes, walk
-from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.attribute import has_reference
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.copying import Twins, copy_graph, copy_nodes
 from onnx_gs.ir.faults import explained
@@ -143,7 +143,7 @@ def _border(index: Index, home: Graph, chosen: list[Node]) -> tuple[list[Tensor]
 def _weight_node(t: Tensor) -> Node | None:
     """Give the ``Constant`` node that a tensor is from; None for other tensors, and where an attribute of a function says the value."""
     node = constness.constant_node(t)
-    return node if node is not None and not any(isinstance(value, AttributeRef) for value in node.attrs.values()) else None
+    return node if node is not None and not has_reference(node.attrs) else None
 
 
 def _one_home(index: Index, ends: Sequence[tuple[Graph, Tensor]]) -> Graph:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass
@@ -21,3 +24,13 @@ class AttributeRef:
 
     name: str
     type: Any
+
+
+def has_reference(attrs: Mapping[str, Any]) -> bool:
+    """Say whether the value of an attribute is known at the call of the function around it only.
+
+    Example:
+        >>> has_reference({"axis": 1}), has_reference({"axis": AttributeRef("axis", int)})
+        (False, True)
+    """
+    return any(isinstance(value, AttributeRef) for value in attrs.values())

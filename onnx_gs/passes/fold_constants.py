@@ -12,7 +12,7 @@ from onnx_gs.analysis import constness
 from onnx_gs.errors import GraphTypeError, GraphValueError, OnnxGsError
 from onnx_gs.evaluate.partition import Evaluation
 from onnx_gs.ir import dtypes, scopes, walk
-from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.attribute import has_reference
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.join import join_names
 from onnx_gs.ir.node import with_bodies
@@ -226,8 +226,7 @@ class _Sweep:
         self.dims = KnownDims(self._array, () if self.options.report is None else self.options.report.shared.get("disbelieved", ()))
         self.facts = folder.facts
         self.returned = {id(t) for t in graph.outputs}
-        self.formal = {id(t) for t in graph.inputs}
-        self.feeds_input = any(t._inputs for t in graph.inputs)
+        self.fed = {id(t) for t in graph.inputs if t._inputs}  # inputs that nodes feed
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
@@ -299,10 +298,10 @@ class _Sweep:
 
     def _visit(self, node: Node) -> None:
         outputs = node._outputs
-        if not outputs or (self.feeds_input and any(id(t) in self.formal for t in outputs)):
+        if not outputs or (self.fed and any(id(t) in self.fed for t in outputs)):
             return  # what feeds an input of the graph is cut off, and the input stays one
         if node.op == "Constant" and node.is_onnx:
-            if not lower(node) and not any(isinstance(v, AttributeRef) for v in node.attrs.values()):
+            if not lower(node) and not has_reference(node.attrs):
                 LOGGER.warning("Constant node '%s' stays: its attributes are none of the forms that the specification has", node.name)
             return
         evaluation = self.evaluation
@@ -347,7 +346,7 @@ class _Sweep:
 
     def _may_fold(self, node: Node) -> bool:
         reason = self.options.never(node)
-        if reason is None and any(isinstance(v, AttributeRef) for v in node.attrs.values()):
+        if reason is None and has_reference(node.attrs):
             reason = "takes an attribute of the function around it"
         if reason is None and node._attrs and node.has_body:
             reason = _refers(node)
@@ -514,7 +513,7 @@ def _refers(node: Node) -> str | None:
     """Give the reason why a node's bodies cannot be evaluated: they take attributes of the function around them."""
     for body in walk.nested(node):
         for inner in body.nodes:
-            if any(isinstance(v, AttributeRef) for v in inner.attrs.values()):
+            if has_reference(inner.attrs):
                 return "its body takes an attribute of the function around it"
     return None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_gs.analysis.shape_values import ShapeFacts
 from onnx_gs.ir import dtypes, walk
-from onnx_gs.ir.attribute import AttributeRef
+from onnx_gs.ir.attribute import has_reference
 from onnx_gs.ir.edit import Editor
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
@@ -89,7 +89,7 @@ class Work:
             self._by_op = {}
             for owner in self.graphs():
                 for node in owner.nodes:
-                    if node.domain in ONNX_DOMAINS and not (self._in_function and _refers(node)):
+                    if node.domain in ONNX_DOMAINS and not (self._in_function and has_reference(node.attrs)):
                         self._by_op.setdefault(node.op, []).append((owner, node))
         found: list[tuple[Graph, Node]] = []
         for op in ops:
@@ -133,7 +133,7 @@ class Work:
         if not tensor._inputs:
             return None
         node = tensor._inputs[0]
-        return node if node.op in ops and node.domain in ONNX_DOMAINS and not (self._in_function and _refers(node)) else None
+        return node if node.op in ops and node.domain in ONNX_DOMAINS and not (self._in_function and has_reference(node.attrs)) else None
 
     # -- editing ----------------------------------------------------------------------------------
 
@@ -176,11 +176,6 @@ class Work:
     def int64(self, wish: str, values: Sequence[int]) -> Constant:
         """Make a vector of integers under a fresh name."""
         return self.constant(wish, np.array(values, dtype=np.int64))
-
-
-def _refers(node: Node) -> bool:
-    """Say whether an attribute's value is known at the call of the function only."""
-    return any(isinstance(value, AttributeRef) for value in node.attrs.values())
 
 
 def mentions_16_bits(root: Graph) -> bool:
