@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import typing
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 
-from onnx_gs.errors import GraphTypeError, GraphValueError
+from onnx_gs.errors import GraphError, GraphTypeError, GraphValueError
 from onnx_gs.io import tensor_data, types
 from onnx_gs.ir import dtypes
 from onnx_gs.ir.attribute import AttributeRef
@@ -20,7 +21,7 @@ from onnx_gs.ir.types import ValueType
 from onnx_gs.ir.values import LazyValues, SparseValues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from onnx_gs.ir.dtypes import DataType
 
@@ -98,6 +99,26 @@ def text(stored: bytes) -> str | bytes:
         return stored
 
 
+class NotTextError(GraphError):
+    """A name in a model is no UTF-8 text; protobuf gives its bytes then."""
+
+    def __init__(self, name: object) -> None:
+        """Show the bytes."""
+        super().__init__(f"a name in the model is no UTF-8 text: {name!r:.80}", fix="the model is damaged; export it again")
+
+
+def decode_all(protos: Iterable[Any], body: Callable[[Any], Graph], weight: Callable[[Any], LazyValues]) -> OrderedDict[str, Any]:
+    """Give the values of attributes by name; see ``decode``.
+
+    Raises:
+        NotTextError: a name is no text.
+    """
+    found = OrderedDict((a.name, decode(a, body, weight)) for a in protos)
+    if bytes in map(type, found):
+        raise NotTextError(next(name for name in found if isinstance(name, bytes)))
+    return found
+
+
 def decode(attribute: Any, body: Callable[[Any], Graph], weight: Callable[[Any], LazyValues]) -> Any:
     """Give the value of an attribute.
 
@@ -111,6 +132,8 @@ def decode(attribute: Any, body: Callable[[Any], Graph], weight: Callable[[Any],
     """
     kind = attribute.type or kind_of(attribute)
     if attribute.ref_attr_name:
+        if not isinstance(attribute.ref_attr_name, str):
+            raise NotTextError(attribute.ref_attr_name)
         return AttributeRef(attribute.ref_attr_name, python_type(kind))
     if kind == _INT:
         return attribute.i
@@ -131,6 +154,8 @@ def decode(attribute: Any, body: Callable[[Any], Graph], weight: Callable[[Any],
 def _constant(proto: Any, weight: Callable[[Any], LazyValues]) -> Constant:
     lazy = weight(proto)
     name = proto.values.name if isinstance(lazy, SparseValues) else proto.name
+    if not isinstance(name, str):
+        raise NotTextError(name)
     new = Constant(name, lazy)
     new._location = tensor_data.data_location(proto)
     return new

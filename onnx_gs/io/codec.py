@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -13,6 +12,8 @@ from onnx_gs.ir import source
 from onnx_gs.ir.values import LazyValues, SparseValues
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
+
     import numpy as np
 
     from onnx_gs.ir.graph import Graph
@@ -24,7 +25,7 @@ class ProtoCodec:
 
     def attributes(self, source: Any) -> OrderedDict[str, Any]:
         """Decode a node's attributes; those with bodies were decoded by the importer."""
-        return OrderedDict((a.name, attributes.decode(a, _no_body, lazy)) for a in source.attribute)
+        return attributes.decode_all(source.attribute, _no_body, lazy)
 
     def node_facts(self, source: Any) -> dict[str, Any]:
         """Decode what a node carries beside the fields that scripts know."""

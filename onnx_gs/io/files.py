@@ -7,9 +7,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from onnx_gs.errors import GraphTypeError, ModelFileError
 from onnx_gs.io import mistaken, writer
+from onnx_gs.io.attributes import NotTextError
 from onnx_gs.io.exporter import export_onnx, export_skeleton
 from onnx_gs.io.importer import import_model, import_onnx
-from onnx_gs.io.outline import outline, outline_stream
+from onnx_gs.io.outline import check_text, outline, outline_stream
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.graph import Graph
 
@@ -79,29 +80,36 @@ class ModelFile:
         """Read the structure."""
         if isinstance(path, (str, os.PathLike)):
             self._name = os.fspath(path)
+            self._has_path = True
             try:
-                self.message, self._file = outline(self._name)
+                self.message, self._file, self._in_attributes = outline(self._name)
             except ModelFileError as error:
                 raise mistaken.explained(error, self._name) from error
         elif not hasattr(path, "read"):
             raise GraphTypeError(f"load takes a path or a binary stream, not {type(path).__name__}", fix="import_onnx takes an onnx.ModelProto")
         else:
-            self._name = "<stream>"
-            self.message, self._file = outline_stream(path)
+            self._name, self._has_path = "<stream>", False
+            self.message, self._file, self._in_attributes = outline_stream(path)
         _check(self.message, self._name)
 
     def graph(self, *, graph_type: type[Any] = Graph, function_type: type[Any] = Function, absent: dict[str, AbsentFile] | None = None) -> Any:
         """Make the graph, once; see ``load``."""
         folder = os.path.dirname(self._name)
-        return import_model(
-            self.message,
-            graph_type=graph_type,
-            function_type=function_type,
-            base_dir=folder,
-            source_file=self._file,
-            owned=True,
-            absent=absent,
-        )
+        try:
+            return import_model(
+                self.message,
+                graph_type=graph_type,
+                function_type=function_type,
+                base_dir=folder,
+                source_file=self._file,
+                in_attributes=self._in_attributes,
+                owned=True,
+                absent=absent,
+            )
+        except NotTextError:
+            if self._has_path:
+                check_text(self._name)
+            raise
 
 
 def _check(model: onnx.ModelProto, name: str) -> None:

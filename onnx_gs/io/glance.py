@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import onnx
 import onnx.defs
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from onnx_gs.io import importer, tensor_data
 from onnx_gs.io.plain_ops import PLAIN
-from onnx_gs.io.utf8 import message_class
 from onnx_gs.ir.node import ONNX_DOMAINS
 
 
@@ -60,10 +59,11 @@ def glance(model: onnx.ModelProto) -> Glance | None:
         return None
     if tensor_data.EXTERNAL in weights.data_location[:]:
         return None
-    if not _may_be_well_formed(operators, len(reads), len(makes), Counter(nodes.attribute.name[:]), opset):
+    attributes = nodes.attribute.name[:]
+    if bytes in map(type, attributes) or not _may_be_well_formed(operators, len(reads), len(makes), Counter(attributes), opset):
         return None
     known = set(makes)
-    if len(known) < len(makes) or "" in known:
+    if len(known) < len(makes) or "" in known or bytes in map(type, known):
         return None
     known.update(weights.name[:], [value.name for value in graph.input])
     if not known.issuperset(reads) or not known.issuperset([value.name for value in graph.output]):
@@ -122,4 +122,7 @@ def _flat_class() -> Any:
                 twin.field.add(name=field, number=known[field].number, type=kind, label=kinds.LABEL_REPEATED)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_class(pool, f"{_PACKAGE}.Graph")
+    found = pool.FindMessageTypeByName(f"{_PACKAGE}.Graph")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(found)
+    return message_factory.MessageFactory(pool).GetPrototype(found)  # protobuf before 4.22

@@ -7,13 +7,13 @@ types and numbers are decoded when they are touched.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
 from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data
+from onnx_gs.io.attributes import NotTextError
 from onnx_gs.io.plain_ops import PLAIN
 from onnx_gs.ir import tensor as _tensor
 from onnx_gs.ir.bulk import collector_paused
@@ -26,6 +26,7 @@ from onnx_gs.ir.tensor import Constant, Tensor, Variable
 from onnx_gs.ir.values import LazyValues, SparseValues
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
     from collections.abc import Iterable, Sequence
 
     from onnx_gs.io.regions import AbsentFile
@@ -35,6 +36,7 @@ G = TypeVar("G", bound=Graph)
 Scope = dict[str, Tensor]
 
 _UNREAD = _tensor._UNREAD
+_TENSOR = int(onnx.AttributeProto.TENSOR)
 #: From this IR version on, an initializer that is also an input is a default that callers may override.
 DEFAULTS_SINCE = 4
 
@@ -65,6 +67,7 @@ def import_model(
     function_type: type[Function] = Function,
     base_dir: str | None = None,
     source_file: Any = None,
+    in_attributes: bool = True,
     owned: bool = False,
     absent: dict[str, AbsentFile] | None = None,
 ) -> Graph:
@@ -76,6 +79,7 @@ def import_model(
         function_type: the class of the local functions.
         base_dir: the model's folder, where external data is; None for a model that came without one.
         source_file: the model's file, where large weights were left in it.
+        in_attributes: some of them may be in attributes.
         owned: the message is the importer's to keep and to take apart.
         absent: where data files that are missing or too short are put, by location; the weights in them raise when they are read.
 
@@ -97,13 +101,11 @@ def import_model(
         model_proto = copied
     with collector_paused():
         try:
-            return _Importer(graph_type, function_type, base_dir, source_file, absent=absent).model(model_proto)
+            importer = _Importer(graph_type, function_type, base_dir, source_file, absent=absent)
+            importer.trusted = source_file is None or not in_attributes
+            return importer.model(model_proto)
         except UnicodeDecodeError as error:
-            raise _not_text(str(error)) from error
-
-
-def _not_text(what: object) -> GraphError:
-    return GraphError(f"a name in the model is no UTF-8 text: {what!r:.80}", fix="the model is damaged; export it again")
+            raise NotTextError(str(error)) from error
 
 
 class Importer:
@@ -134,6 +136,8 @@ class Importer:
         self.source_file = source_file
         self.ir_version = ir_version
         self.absent = absent
+        #: Are all weights in attributes where ONNX lets attributes hold any?
+        self.trusted = source_file is None
         self.opset: int | None = None
         self.domains: Any = None
         self.functions: list[Function] = []
@@ -163,22 +167,15 @@ class Importer:
         regions = (self.region(proto.values), self.region(proto.indices))
         return SparseValues(proto, regions if any(r is not None for r in regions) else None)
 
-    def _in_files(self, attribute: Any) -> bool:
-        """Say whether an attribute has a weight that only this importer can find again."""
-        if self.base_dir is None and self.source_file is None:
-            return False
-        for proto in (attribute.t, *attribute.tensors):
-            if proto.external_data:
-                return True
-        return any(s.values.external_data or s.indices.external_data for s in (attribute.sparse_tensor, *attribute.sparse_tensors))
-
-    # -- nodes ------------------------------------------------------------------------------------
-
     def _needs_decoding(self, proto: Any) -> bool:
-        """Say whether a node's attributes cannot wait: bodies link to tensors, and weights in files need their folder."""
+        """Say whether a node's attributes cannot wait: bodies link to tensors, and weights in files need what only this importer knows."""
+        files = self.base_dir is not None or self.source_file is not None
         for attribute in proto.attribute:
             kind = attribute.type or attributes.kind_of(attribute)
-            if kind in attributes.BODIES or (kind in attributes.WEIGHTS and self._in_files(attribute)):
+            if kind == _TENSOR:
+                if files and attribute.t.external_data:
+                    return True
+            elif kind in attributes.BODIES or (files and kind in attributes.WEIGHTS and _names_files(attribute)):
                 return True
         return False
 
@@ -188,7 +185,7 @@ class Importer:
         def body(message: Any) -> Graph:
             return self.graph(message, self.graph_type(name=message.name), scopes)
 
-        return OrderedDict((a.name, attributes.decode(a, body, self.weight)) for a in proto.attribute)
+        return attributes.decode_all(proto.attribute, body, self.weight)
 
     def nodes(self, protos: Iterable[Any], local: Scope, outer: Sequence[Scope], described: dict[str, Any]) -> tuple[list[Node], list[Node]]:
         """Build nodes and link them.
@@ -210,7 +207,7 @@ class Importer:
         new, find, describe = object.__new__, local.get, described.get
         new_list, append = SynchronizedList.__new__, list.append
         plain = PLAIN
-        trusted = self.source_file is None  # there, a weight in any attribute may be one that was left in the file
+        trusted = self.trusted
         for proto in protos:
             node = new(Node)
             node.op = op = proto.op_type
@@ -264,8 +261,6 @@ class Importer:
                 node.domain = None
                 if trusted and op in plain:
                     continue
-                if not isinstance(op, str):
-                    raise _not_text(op)
             if proto.attribute and self._needs_decoding(proto):
                 append(waiting, node)
         return made, waiting
@@ -371,8 +366,9 @@ class Importer:
         except GraphError as error:
             error.where = error.where or f"{'function' if isinstance(graph, Function) else 'graph'} '{graph.name}'"
             raise
-        if bytes in set(map(type, local)):  # what protobuf gives where text is no UTF-8
-            raise _not_text(next(name for name in local if isinstance(name, bytes)))
+        names = [*local, *[text for node in graph.nodes for text in (node.op, node.name, node.domain)]]
+        if bytes in map(type, names):  # what protobuf gives where text is no UTF-8
+            raise NotTextError(next(name for name in names if isinstance(name, bytes)))
         scopes = (*outer, local)
         for node in waiting:
             node._attrs = self.attributes(node._source, scopes)
@@ -435,6 +431,14 @@ class _Importer(Importer):
         if self.functions:
             proto.ClearField("functions")
         return graph
+
+
+def _names_files(attribute: Any) -> bool:
+    """Say whether a weight in an attribute is in a file."""
+    weights = [attribute.t, *attribute.tensors]
+    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+        weights += (sparse.values, sparse.indices)
+    return any(proto.external_data for proto in weights)
 
 
 def _lookup(name: str, local: Scope, outer: Sequence[Scope]) -> Tensor | None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import onnx
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from onnx_gs.errors import ModelFileError
-from onnx_gs.io import utf8, wire
+from onnx_gs.io import wire
 from onnx_gs.io.regions import MemoryFile, SourceFile, write_all
 
 if TYPE_CHECKING:
     from onnx_gs.io.wire import Field, Walker
 
-#: A file below this size is read at once.
+#: A file from this size on is walked through a window; a smaller one is mapped, and a smaller stream kept in memory.
 SMALL_FILE = 32 << 20
 #: A file below this size is parsed whole, as is one with less than ``BYTES_A_FIELD`` to a field: there is little to leave out.
 TINY_FILE = 1 << 20
@@ -28,6 +30,8 @@ LARGE_WEIGHT = 4 << 10
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 _MANY_FIELDS = 10_000
+#: Notes for people, in which old exporters left anything; nothing of ours looks into them.
+_NOTES = frozenset({"doc_string", "metadata_props", "producer_name", "producer_version"})
 
 
 class _Kind(NamedTuple):
@@ -48,10 +52,11 @@ _KINDS: dict[str, _Kind] = {
 
 
 class Outline(NamedTuple):
-    """A model's structure; where weights were left in the file, the file."""
+    """A model's structure; where weights were left in the file, the file, and whether some are in attributes."""
 
     model: onnx.ModelProto
-    file: SourceFile | None
+    file: SourceFile | None = None
+    in_attributes: bool = False
 
 
 def outline(path: str | os.PathLike[str]) -> Outline:
@@ -95,9 +100,14 @@ def outline_stream(stream: IO[bytes]) -> Outline:
 
 def outline_file(file: SourceFile) -> Outline:
     """Read the structure of an open model file, as ``outline`` does."""
-    if file.size < SMALL_FILE:
-        return _outline_content(file.read(0, file.size), file.name)
-    return _outlined(file, _Skeleton(file))
+    if file.size >= SMALL_FILE:
+        return _outlined(file, _Skeleton(file))
+    if file.size >= TINY_FILE:
+        content = file.mapping(file.size)
+        if content is not None:
+            with suppress(wire.FieldLimitError):
+                return _outlined(file, _Skeleton(wire.Memory(content, file.name), file.size // BYTES_A_FIELD))
+    return _outline_content(file.read(0, file.size), file.name)
 
 
 def _outline_content(content: bytes, name: str) -> Outline:
@@ -105,16 +115,16 @@ def _outline_content(content: bytes, name: str) -> Outline:
         file = MemoryFile(content, name)
         with suppress(wire.FieldLimitError):
             return _outlined(file, _Skeleton(file, len(content) // BYTES_A_FIELD))
-    return Outline(_parsed(content, wire.Memory(content, name)), None)
+    return Outline(_parsed(content, wire.Memory(content, name)))
 
 
 def _outlined(file: SourceFile, skeleton: _Skeleton) -> Outline:
-    message, left = skeleton.build()
+    message = skeleton.build()
     model = _parsed(message, file, skeleton=True)
-    if not left:
-        return Outline(model, None)
+    if not skeleton.left:
+        return Outline(model)
     file.pin()
-    return Outline(model, file)
+    return Outline(model, file, skeleton.in_attributes)
 
 
 def inline_region(tensor: onnx.TensorProto) -> tuple[int, int] | None:
@@ -137,24 +147,30 @@ def placeholder(offset: int, length: int) -> bytes:
 
 
 class _Skeleton:
-    """Copies a file without its large weights."""
+    """Copies a file without its large weights.
 
-    def __init__(self, file: SourceFile, fields: int | None = None) -> None:
+    Attributes:
+        left: how many weights were left out.
+        in_attributes: are some of them in attributes of nodes or functions?
+    """
+
+    def __init__(self, file: wire.Readable, fields: int | None = None) -> None:
         self._file = file
         self._walker: Walker = wire.Walker(file, fields)
         self._pieces: list[tuple[int, int] | bytes] = []
-        self._left = 0
+        self.left = 0
+        self.in_attributes = False
 
-    def build(self) -> tuple[bytes, int]:
-        """Give the message, and how many weights were left out."""
+    def build(self) -> bytes:
+        """Give the message."""
         size = self._message("model", 0, self._file.size, 0)
         if size > wire.MESSAGE_LIMIT:
             what = f"the structure of the model takes {size} bytes, more than protobuf can parse"
             raise ModelFileError(what, where=f"file '{self._file.name}'", fix="store weights as raw_data or external data")
-        skeleton = b"".join(p if isinstance(p, bytes) else self._file.read(p[0], p[1] - p[0]) for p in self._pieces)
-        if skeleton.count(wire.INLINE_KEY.encode()) != self._left:
-            raise ModelFileError(f"the file uses the reserved name '{wire.INLINE_KEY}'", where=f"file '{self._file.name}'")
-        return skeleton, self._left
+        if self._walker.is_whole:
+            view = memoryview(self._walker.source.content)
+            return b"".join([p if isinstance(p, bytes) else view[p[0] : p[1]] for p in self._pieces])
+        return b"".join([p if isinstance(p, bytes) else self._file.read(p[0], p[1] - p[0]) for p in self._pieces])
 
     def _copy(self, start: int, end: int) -> int:
         if end > start:
@@ -166,44 +182,48 @@ class _Skeleton:
         if depth > wire.DEPTH_LIMIT:
             raise self._walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", start)
         leads, single = _KINDS[kind]
-        large, seen = [], dict.fromkeys(single, 0)
-        for field in self._walker.fields(start, end, 0 if single else LARGE_WEIGHT):
-            number = field.number
-            if number in seen:
-                seen[number] += 1
-            if number in leads and field.kind == wire.BYTES and field.end - field.content >= LARGE_WEIGHT:
-                large.append(field)
+        if single:
+            fields = list(self._walker.fields(start, end))
+            repeated = single.intersection(n for n, count in Counter(f.number for f in fields).items() if count > 1)
+            fields = [f for f in fields if f.number not in repeated]  # protobuf merges them; leave that to it
+        else:
+            fields = self._walker.large_fields(start, end, LARGE_WEIGHT)
         total, copied = 0, start
-        for field in large:
-            if seen.get(field.number, 1) > 1:
-                continue  # protobuf merges the two; leave that to it
-            total += self._copy(copied, field.start) + self._inside(leads[field.number], field, depth)
+        for field in fields:
+            if field.number not in leads or field.kind != wire.BYTES or field.end - field.content < LARGE_WEIGHT:
+                continue
+            total += self._copy(copied, field.start) + self._inside(leads[field.number], field, depth, kind)
             copied = field.end
         return total + self._copy(copied, end)
 
-    def _inside(self, kind: str, field: Field, depth: int) -> int:
+    def _inside(self, kind: str, field: Field, depth: int, of: str) -> int:
         slot = len(self._pieces)
         self._pieces.append(b"")
         start, end = field.content, field.end
+        before = self.left
         length = self._tensor(start, end) if kind == "tensor" else self._message(kind, start, end, depth + 1)
+        self.in_attributes |= of == "attribute" and kind != "graph" and self.left > before
         head = wire.header(field.number, length)
         self._pieces[slot] = head
         return len(head) + length
 
     def _tensor(self, start: int, end: int) -> int:
         raw: list[Field] = []
-        for count, field in enumerate(self._walker.fields(start, end)):
-            if count == _MANY_FIELDS:  # numbers one by one, as old writers do
-                return self._copy(start, end)
-            if field.number == _RAW_DATA:
-                raw.append(field)
+        if self._walker.is_whole:
+            raw = [f for f in self._walker.large_fields(start, end, LARGE_WEIGHT, _RAW_DATA) if f.number == _RAW_DATA]
+        else:
+            for count, field in enumerate(self._walker.fields(start, end)):
+                if count == _MANY_FIELDS:  # numbers one by one, as old writers do
+                    return self._copy(start, end)
+                if field.number == _RAW_DATA:
+                    raw.append(field)
         if len(raw) != 1 or raw[0].kind != wire.BYTES or raw[0].end - raw[0].content < LARGE_WEIGHT:
             return self._copy(start, end)
         field = raw[0]
         entry = placeholder(field.content, field.end - field.content)
         total = self._copy(start, field.start) + len(entry)
         self._pieces.append(entry)
-        self._left += 1
+        self.left += 1
         return total + self._copy(field.end, end)
 
 
@@ -220,13 +240,21 @@ def _parsed(content: bytes, source: wire.Readable, *, skeleton: bool = False) ->
         _diagnose(wire.Memory(content, source.name), onnx.ModelProto.DESCRIPTOR)
         what = "protobuf cannot parse the model's structure" if skeleton else "protobuf cannot parse the model"
         raise ModelFileError(f"{what}, which begins at byte 0: {error}", where=where, fix="the file is damaged or no ONNX model") from error
-    if not utf8.is_utf8(content):
-        _diagnose(wire.Memory(content, source.name), onnx.ModelProto.DESCRIPTOR)
-        raise ModelFileError("a name in the model is not UTF-8", where=where, fix="the file is damaged or no ONNX model")
     if not model.HasField("graph"):
         what = f"the model ends at byte {source.size} without a graph"
         raise ModelFileError(what, where=where, fix="the file is cut short or no ONNX model")
     return model
+
+
+def check_text(path: str) -> None:
+    """Look for the first name in a model's file that is no UTF-8.
+
+    Raises:
+        ModelFileError: there is one; it tells where.
+    """
+    file = SourceFile.of(path)
+    file.name = path
+    _diagnose(file, onnx.ModelProto.DESCRIPTOR)
 
 
 def _diagnose(source: wire.Readable, descriptor: Any) -> None:
@@ -246,7 +274,7 @@ def _diagnose(source: wire.Readable, descriptor: Any) -> None:
         known = kind.fields_by_number.get(field.number)
         if field.kind != wire.BYTES or known is None:
             continue
-        if utf8.is_text(known):
+        if known.type == FieldDescriptor.TYPE_STRING and known.name not in _NOTES:
             try:
                 source.read(field.content, field.end - field.content).decode()
             except UnicodeDecodeError as error:
@@ -256,6 +284,3 @@ def _diagnose(source: wire.Readable, descriptor: Any) -> None:
         if len(pending) > wire.DEPTH_LIMIT:
             raise walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", field.start)
         pending.append((known.message_type, walker.fields(field.content, field.end)))
-
-
-utf8.is_utf8(b"")  # sets up the class of its messages: with the import rather than with the first model

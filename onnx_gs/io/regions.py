@@ -169,16 +169,17 @@ class SourceFile:
             self._stamp, self.size = _stamp(found), found.st_size
         elif self._stamp != _stamp(found):
             os.close(descriptor)
-            raise ModelFileError("file was changed or replaced since the model was loaded", where=where, fix="load the model again")
+            raise self._changed()
         return descriptor
 
     def read(self, offset: int, length: int) -> bytes:
         """Read ``length`` bytes at ``offset``; safe from several threads.
 
         Raises:
-            ModelFileError: the file ends before.
+            ModelFileError: the file ends before, or was written over.
         """
         with self._borrowed() as descriptor:
+            self._check_unchanged(descriptor, offset + length)
             try:
                 found = os.pread(descriptor, length, offset)
                 while len(found) < length:
@@ -197,14 +198,14 @@ class SourceFile:
         """Map the whole file read-only, at least up to byte ``end``; None where too many files are mapped already.
 
         Raises:
-            ModelFileError: the file ends before ``end``, or cannot be mapped.
+            ModelFileError: the file ends before ``end``, was written over, or cannot be mapped.
         """
         with _lock:
             known = self._mapping() if self._mapping is not None else None
-            if known is not None and len(known) >= end:
-                return known
             with self._borrowed() as descriptor:
-                size = os.fstat(descriptor).st_size
+                size = self._check_unchanged(descriptor, end)
+                if known is not None and len(known) >= end:
+                    return known
                 if size < end:
                     raise ModelFileError(f"file has {size} bytes, but byte {end} is needed", where=f"file '{self.name}'", fix="load the model again")
                 known = self._map(descriptor)
@@ -212,6 +213,23 @@ class SourceFile:
                 self._mapping = weakref.ref(known)
                 _mapped.add(known)
             return known
+
+    def _check_unchanged(self, descriptor: int, end: int) -> int:
+        """Give the file's size now; where that is less than ``end``, the caller has the better words for it.
+
+        Raises:
+            ModelFileError: the bytes up to ``end`` are no longer those of before.
+        """
+        found = os.fstat(descriptor)
+        if _stamp(found) != self._stamp and found.st_size >= end:
+            was_appended_to = found.st_size > self.size and not self._pinned  # as data beside a model is, which leaves the rest as it was
+            if not was_appended_to:
+                raise self._changed()
+        return found.st_size
+
+    def _changed(self) -> ModelFileError:
+        what = "file was changed or replaced since the model was loaded"
+        return ModelFileError(what, where=f"file '{self.name}'", fix="load the model again")
 
     def _map(self, descriptor: int) -> mmap.mmap | None:
         tracks = sys.version_info < (3, 13) or os.name == "nt"
@@ -229,10 +247,11 @@ class SourceFile:
         """Copy a range to the end of an open descriptor, in the kernel where it can.
 
         Raises:
-            ModelFileError: the file ends before.
+            ModelFileError: the file ends before, or was written over.
             OSError: the target cannot be written.
         """
         with self._borrowed() as descriptor:
+            self._check_unchanged(descriptor, offset + length)
             done = _copy_in_kernel(descriptor, offset, length, target)
         while done < length:
             step = min(4 << 20, length - done)

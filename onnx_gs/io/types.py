@@ -55,6 +55,8 @@ def decode_shape(shape: Any) -> list[int | str | None]:
     for dim in shape.dim:
         kind = dim.WhichOneof("value")
         dims.append(None if kind is None else getattr(dim, kind))
+    if bytes in map(type, dims):  # what protobuf gives where text is no UTF-8
+        raise GraphError(f"the name of a dim is no UTF-8 text, in shape {dims}", fix="the model is damaged; export it again")
     return dims
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onnx_gs.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from mmap import mmap
 
-#: The key of the ``external_data`` entry that stands for a ``raw_data`` left in the model's own file: ``"offset,length"``.
-INLINE_KEY = "onnx_gs.inline"
+#: The key of the ``external_data`` entry that stands for a ``raw_data`` left in the model's own file: ``"offset,length"``. No file can know it.
+INLINE_KEY = f"onnx_gs.inline.{os.urandom(16).hex()}"
 #: What protobuf can hold in one message.
 MESSAGE_LIMIT = 2**31 - 1
 #: How deep protobuf lets messages nest.
@@ -21,6 +23,8 @@ FIELD_LIMIT = 20_000_000
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 BLOCK = 64 << 10
 _HEADER = 20  # a tag and a length take at most ten bytes each
+_BYTES_TAGS = frozenset(number << 3 | BYTES for number in range(1, 16))
+_VARINT_TAGS = frozenset(number << 3 | VARINT for number in range(1, 16))
 
 
 class FieldLimitError(ModelFileError):
@@ -40,7 +44,7 @@ class Readable(Protocol):
 class Memory:
     """Bytes to read fields from."""
 
-    def __init__(self, content: bytes, name: str) -> None:
+    def __init__(self, content: bytes | mmap, name: str) -> None:
         """Keep the bytes, and what errors call them."""
         self.content = content
         self.name = name
@@ -94,8 +98,9 @@ class Walker:
         self.source = source
         self._limit = FIELD_LIMIT if limit is None else limit
         content = getattr(source, "content", None)
-        self._whole = content is not None
-        self._window: bytes = content or b""
+        #: Are all bytes at hand?
+        self.is_whole = content is not None
+        self._window: bytes = content if content is not None else b""
         self._base = 0
         self._last = -1
         self._seen = 0
@@ -156,12 +161,63 @@ class Walker:
             at = field.end
         self._seen += seen
 
+    def large_fields(self, start: int, end: int, at_least: int, always: int = 0) -> list[Field]:
+        """Give the length-delimited fields of a message that have at least so many bytes, as ``fields`` does; the others are checked all the same.
+
+        Args:
+            start: where the message begins.
+            end: where it ends.
+            at_least: how many bytes, 128 or more.
+            always: the number of a field that is given whatever its size; 0 for none.
+
+        Raises:
+            ModelFileError: a field is malformed, or does not end where the message does.
+        """
+        found: list[Field] = []
+        if not self.is_whole:
+            return [f for f in self.fields(start, end) if f.kind == BYTES and (f.end - f.content >= at_least or f.number == always)]
+        window, at, seen, wanted = self._window, start, 0, always << 3 | BYTES
+        tags, numbers = _BYTES_TAGS, _VARINT_TAGS
+        near = end - _HEADER  # before it, no header ends behind the message
+        while at < end:
+            seen += 1
+            if at < near:
+                tag, length = window[at], window[at + 1]
+                if tag in tags:
+                    if length < 0x80:
+                        if tag == wanted:
+                            found.append(Field(tag >> 3, BYTES, at, at + 2, at + 2 + length))
+                        at += length + 2
+                        continue
+                    high = window[at + 2]
+                    if high < 0x80:
+                        length += (high << 7) - 0x80
+                        if length >= at_least or tag == wanted:
+                            found.append(Field(tag >> 3, BYTES, at, at + 3, at + 3 + length))
+                        at += length + 3
+                        continue
+                elif length < 0x80 and tag in numbers:
+                    at += 2
+                    continue
+            elif self._seen + seen > self._limit:
+                break
+            field = self._field(window, 0, at, end)
+            if field.kind == BYTES and (field.end - field.content >= at_least or field.number == always):
+                found.append(field)
+            at = field.end
+        self._seen += seen
+        if at > end or self._seen > self._limit:
+            self._seen -= seen
+            for _ in self.fields(start, end):  # says which field is to blame
+                pass
+        return found
+
     def _around(self, at: int) -> tuple[bytes, int, int]:
         """Give a window that holds the header at an offset, where it begins, and up to where in it whole headers are near that offset.
 
         At the end of the file the header may be cut off.
         """
-        if self._whole:
+        if self.is_whole:
             self._last = min(len(self._window) - _HEADER, at + BLOCK)
         elif at < self._base or at >= self._base + len(self._window) or self._base + len(self._window) < self.source.size:
             self._window = self.source.read(at, min(BLOCK, self.source.size - at))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_gs.errors import GraphTypeError, ModelFileError, OnnxGsError
+from onnx_gs.errors import GraphError, GraphTypeError, ModelFileError, OnnxGsError
 from onnx_gs.io import outline as outlines, wire
 from onnx_gs.io.external_data import initializers
 from onnx_gs.io.files import load, save
@@ -449,3 +449,49 @@ def test_a_weight_that_cannot_be_read_leaves_nothing_behind(tmp_path, model):
     with pytest.raises(ModelFileError, match=r"but bytes .* are needed"):
         save(graph, tmp_path / "n.onnx")
     assert files(tmp_path) == before
+
+
+TEXT = """<ir_version: 10, opset_import: ["": 17]> g (float[rows, 2] x_name) => (float[rows, 2] y_name) {
+  [node_name] y_name = LeakyRelu <alpha = 0.5> (x_name)
+}"""
+
+
+@pytest.mark.parametrize("name", [b"x_name", b"y_name", b"node_name", b"LeakyRelu"])
+def test_names_that_are_no_text_are_told_with_their_place(tmp_path, name):
+    content = onnx.parser.parse_model(TEXT).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content.replace(name, b"\xff" + name[1:]))
+    with pytest.raises(ModelFileError, match=f"a name is not UTF-8 at byte {content.index(name)}"):
+        load(path)
+    with pytest.raises(GraphError, match="no UTF-8 text"):
+        load(io.BytesIO(path.read_bytes()))
+
+
+def test_names_that_are_no_text_and_decoded_late_are_told_when_they_are_asked_for(tmp_path):
+    content = onnx.parser.parse_model(TEXT).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content.replace(b"alpha", b"\xfflpha"))
+    graph = load(path)
+    with pytest.raises(GraphError, match=r"no UTF-8 text: b'\\xfflpha'"):
+        graph.nodes[0].attrs  # noqa: B018
+    save(graph, tmp_path / "n.onnx")  # nobody changed it
+    assert (tmp_path / "n.onnx").read_bytes() == path.read_bytes()
+    path.write_bytes(content.replace(b"rows", b"\xffows"))
+    graph = load(path)
+    with pytest.raises(GraphError, match=r"the name of a dim is no UTF-8 text, in shape \[b'\\xffows', 2\]"):
+        graph.inputs[0].shape  # noqa: B018
+
+
+def test_a_file_that_is_written_over_is_told(tmp_path):
+    path = tmp_path / "m.onnx"
+    large = model_of(weight("v", seed=1, size=300_000), weight("w", seed=2, size=300_000))
+    onnx.save(large, path)
+    graph = load(path)
+    assert graph.tensors()["v"].values.tobytes() == weight("v", seed=1, size=300_000).raw_data
+    onnx.save(model_of(weight("v", seed=3, size=300_000), weight("w", seed=4, size=300_000)), path)
+    os.utime(path, ns=(1, 1))  # a coarse clock may not tell the two apart
+    with pytest.raises(ModelFileError, match="changed or replaced since the model was loaded"):
+        graph.tensors()["w"].values  # noqa: B018
+    with pytest.raises(ModelFileError, match="changed or replaced since the model was loaded"):
+        save(graph, tmp_path / "n.onnx")
+    assert files(tmp_path) == ["m.onnx"]

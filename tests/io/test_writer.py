@@ -163,7 +163,7 @@ def walked(monkeypatch):
 
 def reopened(path):
     """Load as import does: every weight that stayed in a file as a payload."""
-    model, file = outline(path)
+    model, file, _ = outline(path)
     payloads = []
     for t in initializers(model):
         inline = inline_region(t) if file else None
