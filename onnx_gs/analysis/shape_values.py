@@ -23,7 +23,7 @@ from onnx_gs.analysis.dim_expr import Dim, Expr, TooLarge
 from onnx_gs.analysis.shape_arithmetic import MAX_ITEMS, Contents, Item
 from onnx_gs.analysis.shape_functions import FUNCTIONS, HAND_ON, LOOKS_AT, READ_FLOATS, WITHOUT_ATTRIBUTES, Shape, ShapeFunction
 from onnx_gs.errors import GraphError, OnnxGsError
-from onnx_gs.ir import dtypes, order, walk
+from onnx_gs.ir import dtypes, order, source, walk
 from onnx_gs.ir.attribute import has_reference
 from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
@@ -159,6 +159,15 @@ class ShapeFacts:
     def met(self, tensor: Tensor) -> Fact:
         """Give what is known about a tensor that was met, and nothing about others: nothing is looked for."""
         return self._facts.get(id(tensor), _NOTHING)
+
+    def is_outdated_by(self, weight: Constant) -> bool:
+        """Say whether a weight was computed when it was met, and may tell more about the shapes behind it now."""
+        if id(weight) not in self._facts or id(weight) in self._read:
+            return False
+        known = dtypes.of(weight)
+        if known is not None and known.kind == "float":
+            return any(reader.op in READ_FLOATS for reader in weight._outputs)
+        return math.prod(weight.shape) <= MAX_ITEMS
 
     @property
     def has_symbolic_contents(self) -> bool:
@@ -352,9 +361,9 @@ class ShapeFacts:
     def _key(self, op: Any, node: Node, function: ShapeFunction) -> tuple[Any, ...] | None:
         """Give all that a shape function goes by: operator, attributes, the facts of the inputs, and which outputs there are; None for some nodes."""
         signature: tuple[Any, ...] | None = ()
-        if function not in WITHOUT_ATTRIBUTES and (attrs := node.attrs):
-            signature = _signature(attrs)
-            if signature is None:
+        if function not in WITHOUT_ATTRIBUTES:
+            signature = source.codec().signature(node._source) if node._attrs is None else None  # which spares many nodes of an import decoding
+            if signature is None and (signature := _signature(node.attrs)) is None:
                 return None
         inputs: list[Tensor] = node._inputs
         outputs = node._outputs

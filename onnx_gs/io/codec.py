@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
     from onnx_gs.ir.types import ValueType
 
+_A = onnx.AttributeProto
+_PLAIN = frozenset(map(int, (_A.FLOAT, _A.INT, _A.STRING, _A.FLOATS, _A.INTS, _A.STRINGS)))
+_TENSOR = int(_A.TENSOR)
+
 
 class ProtoCodec:
     """Reads protobuf messages; see ``onnx_gs.ir.source.Codec``."""
@@ -26,6 +30,22 @@ class ProtoCodec:
     def attributes(self, source: Any) -> OrderedDict[str, Any]:
         """Decode a node's attributes; those with bodies were decoded by the importer."""
         return attributes.decode_all(source.attribute, _no_body, lazy)
+
+    def signature(self, source: Any) -> tuple[bytes, ...] | None:
+        """Give a node's attributes as bytes, in their order; None where some are more than numbers and texts."""
+        found = []
+        for attribute in source.attribute:
+            if attribute.type not in _PLAIN:
+                return None
+            found.append(attribute.SerializeToString())
+        return tuple(found)
+
+    def held(self, source: Any) -> Any:
+        """Give the message of the tensor that is a node's only attribute, under the name ``value``; None where it has others."""
+        if len(source.attribute) != 1:
+            return None
+        attribute = source.attribute[0]
+        return attribute.t if attribute.type == _TENSOR and attribute.name == "value" and not attribute.ref_attr_name else None
 
     def node_facts(self, source: Any) -> dict[str, Any]:
         """Decode what a node carries beside the fields that scripts know."""

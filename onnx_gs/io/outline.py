@@ -167,8 +167,8 @@ class _Skeleton:
         if size > wire.MESSAGE_LIMIT:
             what = f"the structure of the model takes {size} bytes, more than protobuf can parse"
             raise ModelFileError(what, where=f"file '{self._file.name}'", fix="store weights as raw_data or external data")
-        if self._walker.is_whole:
-            view = memoryview(self._walker.source.content)
+        if self._walker.whole is not None:
+            view = memoryview(self._walker.whole)
             return b"".join([p if isinstance(p, bytes) else view[p[0] : p[1]] for p in self._pieces])
         return b"".join([p if isinstance(p, bytes) else self._file.read(p[0], p[1] - p[0]) for p in self._pieces])
 
@@ -209,7 +209,7 @@ class _Skeleton:
 
     def _tensor(self, start: int, end: int) -> int:
         raw: list[Field] = []
-        if self._walker.is_whole:
+        if self._walker.whole is not None:
             raw = [f for f in self._walker.large_fields(start, end, LARGE_WEIGHT, _RAW_DATA) if f.number == _RAW_DATA]
         else:
             for count, field in enumerate(self._walker.fields(start, end)):

@@ -97,10 +97,9 @@ class Walker:
         """Start with an empty window."""
         self.source = source
         self._limit = FIELD_LIMIT if limit is None else limit
-        content = getattr(source, "content", None)
-        #: Are all bytes at hand?
-        self.is_whole = content is not None
-        self._window: bytes = content if content is not None else b""
+        #: All bytes, where they are at hand.
+        self.whole: bytes | None = getattr(source, "content", None)
+        self._window: bytes = b"" if self.whole is None else self.whole
         self._base = 0
         self._last = -1
         self._seen = 0
@@ -174,7 +173,7 @@ class Walker:
             ModelFileError: a field is malformed, or does not end where the message does.
         """
         found: list[Field] = []
-        if not self.is_whole:
+        if self.whole is None:
             return [f for f in self.fields(start, end) if f.kind == BYTES and (f.end - f.content >= at_least or f.number == always)]
         window, at, seen, wanted = self._window, start, 0, always << 3 | BYTES
         tags, numbers = _BYTES_TAGS, _VARINT_TAGS
@@ -217,7 +216,7 @@ class Walker:
 
         At the end of the file the header may be cut off.
         """
-        if self.is_whole:
+        if self.whole is not None:
             self._last = min(len(self._window) - _HEADER, at + BLOCK)
         elif at < self._base or at >= self._base + len(self._window) or self._base + len(self._window) < self.source.size:
             self._window = self.source.read(at, min(BLOCK, self.source.size - at))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from onnx_gs.ir import walk
 
 if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
+
+_NAME = attrgetter("_name")
 
 
 class Names:
@@ -35,12 +39,12 @@ class Names:
         used = self.used
         used.update(t._name for t in graph.inputs)
         used.update(t._name for t in graph.outputs)
-        for node in graph.nodes:
-            used.add(node.name)
-            used.update(t._name for t in node._inputs)
-            used.update(t._name for t in node._outputs)
+        nodes = graph.nodes
+        used.update(map(attrgetter("name"), nodes))
+        used.update(map(_NAME, chain.from_iterable(map(attrgetter("_inputs"), nodes))))
+        used.update(map(_NAME, chain.from_iterable(map(attrgetter("_outputs"), nodes))))
         if graph._record is not None:
-            used.update(t._name for t in graph._record.initializers)
+            used.update(map(_NAME, graph._record.initializers))
 
     def fresh(self, wish: str) -> str:
         """Give ``wish`` if it is free, else ``wish_1``, ``wish_2``, …; the name is taken from then on."""

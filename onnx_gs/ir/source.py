@@ -27,6 +27,12 @@ class Codec(Protocol):
     def attributes(self, source: Source) -> OrderedDict[str, Any]:
         """Decode a node's attributes; only called for nodes without bodies."""
 
+    def signature(self, source: Source) -> tuple[bytes, ...] | None:
+        """Give a node's attributes as bytes that no node with others has, undecoded; None where some are more than numbers and texts."""
+
+    def held(self, source: Source) -> Any:
+        """Give the message of the weight that is a node's only attribute, under the name ``value``; None where it has others."""
+
     def node_facts(self, source: Source) -> dict[str, Any]:
         """Decode what a node carries beside the fields that scripts know: ``doc_string``, ``metadata_props``, ``overload``."""
 

@@ -80,8 +80,15 @@ class Work:
 
     def forget_facts(self) -> None:
         """Forget facts, so that they are found anew; what operators make of shapes stays true."""
-        self._former = self._facts
-        self._facts = None
+        self._former, self._facts = self._facts, None
+
+    def refresh_facts(self) -> None:
+        """Forget facts where weights that were folded since may tell more."""
+        facts = self._facts
+        if facts is None:
+            return
+        if any(isinstance(t, Constant) and facts.is_outdated_by(t) for owner in self.graphs() for node in owner.nodes for t in node._inputs):
+            self.forget_facts()
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
         """List the nodes of these operators of ONNX's own with the graphs that hold them; none with attributes that a call of the function gives."""
@@ -231,7 +238,7 @@ def works(graph: Graph, report: Report) -> list[Work]:
     """Give the work on a graph and on each of its functions; passes of one report share it."""
     shared: dict[int, Work] = report.shared.setdefault("works", {})
     roots = [graph] if isinstance(graph, Function) else [graph, *graph.functions]
-    return [shared.setdefault(id(root), Work(root, report)) for root in roots]
+    return [shared.get(id(root)) or shared.setdefault(id(root), Work(root, report)) for root in roots]
 
 
 def known_facts(root: Graph, report: Report) -> ShapeFacts | None:

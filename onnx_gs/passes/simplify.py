@@ -177,7 +177,7 @@ class Simplify(Pass):
             if not _ready(graph, report) <= left:
                 if self._fold(graph, report, weight, ran):
                     for work in works(graph, report):
-                        work.forget_facts()
+                        work.refresh_facts()
                 left = _ready(graph, report)
             state += 1
         if self._wants(DropUnusedOutputs.name):
