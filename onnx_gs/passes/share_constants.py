@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -66,9 +67,10 @@ class ShareConstants(Pass):
             if alike is None:
                 known[dtype, shape] = _Alike(dtype, t)
                 continue
-            if t.nbytes > self.most_bytes:
+            size = math.prod(shape) * dtype.numpy.itemsize
+            if size > self.most_bytes:
                 continue
-            twin = alike.twin(t)
+            twin = alike.twin(t, size)
             if twin is not None:
                 work.report.rewrote(owner, node, f"reads '{twin.name}' instead of its copy '{t.name}'")
                 same[id(t)] = (t, twin)
@@ -89,39 +91,41 @@ class _Alike:
         """Read nothing yet."""
         self.dtype = dtype
         self.first: Constant | None = first
-        self.groups: dict[Any, list[Constant]] = {}
+        self.groups: dict[Any, list[tuple[Constant, Any]]] = {}  # with the values that the key is of
 
-    def twin(self, t: Constant) -> Constant | None:
-        """Give a weight that holds the same and is still in use; else take in this one, and give None."""
+    def twin(self, t: Constant, size: int) -> Constant | None:
+        """Give a weight that holds the same and is still in use; else take in this one, of so many bytes, and give None."""
         if self.first is not None:
-            self.groups[self._key(self.first)] = [self.first]
+            self.groups[self._key(self.first, size)] = [(self.first, self.first._values)]
             self.first = None
-        group = self.groups.setdefault(self._key(t), [])
-        group[:] = [other for other in group if other._outputs]
-        for other in group:
-            if self._is_same(t, other):
+        key = self._key(t, size)
+        group = self.groups.get(key)
+        if group is None:
+            self.groups[key] = [(t, t._values)]
+            return None
+        group[:] = [known for known in group if known[0]._outputs]
+        is_whole = size <= _SMALL or self.dtype is dtypes.STRING
+        for other, held in group:
+            if other._values is held and is_whole:
                 return other
-        group.append(t)
+            if self._key(other, size) == key if is_whole else np.array_equal(_raw(t), _raw(other)):  # a pass may have changed it since
+                return other
+        group.append((t, t._values))
         return None
 
-    def _key(self, t: Constant) -> Any:
+    def _key(self, t: Constant, size: int) -> Any:
         """Give what equal weights have in common; of large ones the first and last elements, which takes no more of a file than two pages."""
-        held = t._values
-        if t.nbytes <= _SMALL and isinstance(held, LazyValues) and (stored := held.raw()) is not None and sys.byteorder == "little":
-            return stored
+        if size <= _SMALL and isinstance(t._values, LazyValues) and sys.byteorder == "little":
+            stored = t._values.raw()
+            if stored is not None:
+                return stored
         values = np.asarray(t.values)
         if self.dtype is dtypes.STRING:
             return tuple(values.ravel().tolist())
-        if t.nbytes <= _SMALL:
+        if size <= _SMALL:
             return values.tobytes()
         flat = values.flat
         return flat[:_SAMPLE].tobytes() + flat[-_SAMPLE:].tobytes()
-
-    def _is_same(self, a: Constant, b: Constant) -> bool:
-        """Compare all of two weights with equal keys."""
-        if a.nbytes <= _SMALL or self.dtype is dtypes.STRING:
-            return bool(self._key(a) == self._key(b))  # a pass may have changed one since
-        return bool(np.array_equal(_raw(a), _raw(b)))
 
 
 def _constants(graphs: list[Graph]) -> list[tuple[Graph, Node, Constant]]:
