@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_gs.errors import OnnxGsError
-from onnx_gs.ir import dtypes
+from onnx_gs.ir import dtypes, source
 from onnx_gs.ir.tensor import Constant
 from onnx_gs.ir.values import LazyValues
 
@@ -42,11 +42,17 @@ def values_of_node(node: Node) -> LazyValues | Array | None:
 
     Spec: ``ai.onnx::Constant-13``.
     """
-    given = [name for name in node.attrs if name in FORMS]
-    if len(given) != 1 or len(node.attrs) != 1:
-        return None
-    form = given[0]
-    value = node.attrs[form]
+    found = source.codec().constant(node._source) if node._attrs is None else None  # which spares most of an import decoding
+    if found is not None:
+        form, value = found
+        if form not in FORMS:
+            return None
+    else:
+        given = [name for name in node.attrs if name in FORMS]
+        if len(given) != 1 or len(node.attrs) != 1:
+            return None
+        form = given[0]
+        value = node.attrs[form]
     if isinstance(value, Constant):
         if value._export_dtype is not None and dtypes.find(value._export_dtype) is not dtypes.find(value.dtype):
             return None

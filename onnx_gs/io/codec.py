@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _A = onnx.AttributeProto
 _PLAIN = frozenset(map(int, (_A.FLOAT, _A.INT, _A.STRING, _A.FLOATS, _A.INTS, _A.STRINGS)))
-_TENSOR = int(_A.TENSOR)
+_TENSOR, _SINGLE = int(_A.TENSOR), frozenset(map(int, (_A.FLOAT, _A.INT)))
+_NUMBERS = frozenset(map(int, (_A.TENSOR, _A.FLOAT, _A.INT, _A.FLOATS, _A.INTS)))
 
 
 class ProtoCodec:
@@ -40,12 +41,18 @@ class ProtoCodec:
             found.append(attribute.SerializeToString())
         return tuple(found)
 
-    def held(self, source: Any) -> Any:
-        """Give the message of the tensor that is a node's only attribute, under the name ``value``; None where it has others."""
+    def constant(self, source: Any) -> tuple[str, Any] | None:
+        """Give name and value of a node's only attribute: a number, a list of them, or lazy values; None where it has others, or another kind."""
         if len(source.attribute) != 1:
             return None
         attribute = source.attribute[0]
-        return attribute.t if attribute.type == _TENSOR and attribute.name == "value" and not attribute.ref_attr_name else None
+        kind = attribute.type
+        if attribute.ref_attr_name or kind not in _NUMBERS:
+            return None
+        if kind == _TENSOR:
+            return attribute.name, LazyValues(attribute.t)
+        value = getattr(attribute, attributes.FIELDS[kind])
+        return attribute.name, value if kind in _SINGLE else value[:]
 
     def node_facts(self, source: Any) -> dict[str, Any]:
         """Decode what a node carries beside the fields that scripts know."""

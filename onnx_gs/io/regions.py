@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import stat
@@ -157,7 +158,7 @@ class SourceFile:
     def _opened(self) -> int:
         where = f"file '{self.name}'"
         try:
-            descriptor = os.open(self.path, _FLAGS)
+            descriptor = _open_file(self.path)
         except (OSError, ValueError) as error:
             raise ModelFileError(f"file cannot be opened: {_reason(error)}", where=where) from error
         found = os.fstat(descriptor)
@@ -358,6 +359,17 @@ class MemoryFile(_StandIn):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content."""
         return (MemoryFile, (self.content, self.name))
+
+
+def _open_file(path: str) -> int:
+    """Open a file to read; where too many are open, graphs that nobody holds may hold some, as they refer to themselves: they go first."""
+    try:
+        return os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno not in {errno.EMFILE, errno.ENFILE}:
+            raise
+    gc.collect()
+    return os.open(path, _FLAGS)
 
 
 def _unpickle(path: str, size: int, modified: int, pinned: bool) -> SourceFile:

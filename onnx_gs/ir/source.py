@@ -30,8 +30,8 @@ class Codec(Protocol):
     def signature(self, source: Source) -> tuple[bytes, ...] | None:
         """Give a node's attributes as bytes that no node with others has, undecoded; None where some are more than numbers and texts."""
 
-    def held(self, source: Source) -> Any:
-        """Give the message of the weight that is a node's only attribute, under the name ``value``; None where it has others."""
+    def constant(self, source: Source) -> tuple[str, Any] | None:
+        """Give name and value of a node's only attribute: a number, a list of them, or lazy values; None where it has others, or another kind."""
 
     def node_facts(self, source: Source) -> dict[str, Any]:
         """Decode what a node carries beside the fields that scripts know: ``doc_string``, ``metadata_props``, ``overload``."""

@@ -213,6 +213,8 @@ class SynchronizedList(list[T]):
     def clear(self) -> None:
         """Unlink every item."""
         self._sweep()
+        if not list.__len__(self):
+            return
         old = list(list.__iter__(self))
         list.clear(self)
         mirror, owner = "_" + _MIRROR[self.field_name], self.parent_obj

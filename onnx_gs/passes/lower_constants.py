@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from onnx_gs.analysis import constness
-from onnx_gs.ir import source, walk
+from onnx_gs.ir import walk
 from onnx_gs.ir.tensor import Variable
-from onnx_gs.ir.values import LazyValues
 from onnx_gs.passes.base import Pass, Report
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ def lower(node: Node) -> bool:
     """
     if len(node._outputs) != 1 or not isinstance(node._outputs[0], Variable):
         return False
-    held = source.codec().held(node._source) if node._attrs is None else None
-    values = constness.values_of_node(node) if held is None else LazyValues(held)
+    values = constness.values_of_node(node)
     if values is None:
         return False
     output = node._outputs[0]
