@@ -162,7 +162,8 @@ class ShapeFacts:
 
     def is_outdated_by(self, weight: Constant) -> bool:
         """Say whether a weight was computed when it was met, and may tell more about the shapes behind it now."""
-        if id(weight) not in self._facts or id(weight) in self._read:
+        met = self._facts.get(id(weight))
+        if met is None or met.is_decided or id(weight) in self._read:
             return False
         known = dtypes.of(weight)
         if known is not None and known.kind == "float":

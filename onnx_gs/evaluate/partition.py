@@ -69,6 +69,10 @@ class Evaluation:
         """Say whether a tensor is constant, has a value, or is about to get one."""
         return isinstance(tensor, Constant) or id(tensor) in self.values or id(tensor) in self._awaited
 
+    def has(self, key: int) -> bool:
+        """Say whether the computed tensor of an id has a value, or is about to get one."""
+        return key in self.values or key in self._awaited
+
     def value(self, tensor: Tensor) -> Any:
         """Give the value of a tensor; None where it has none.
 

@@ -52,6 +52,7 @@ def fold_constants(
     should_exclude_node: Callable[[Node], bool] | None = None,
     recurse_functions: bool = True,
     max_growth: int | None = None,
+    ready: set[int] | None = None,
     report: Report | None = None,
 ) -> None:
     """Compute what depends on constants only, in place; see ``Graph.fold_constants``.
@@ -71,6 +72,8 @@ def fold_constants(
         recurse_functions: also fold the bodies of the model's functions.
         max_growth: bytes by which the model may grow in all: results less the weights that they replace. Results are stored, the last in the graph
             first, while they fit; what is skipped has its inputs stored and is listed in the report. None for no limit.
+        ready: ids of nodes that can be computed since the graph was folded before: only they, what depends on them, and nodes with bodies are
+            looked at.
         report: where to note what was done.
 
     Raises:
@@ -81,10 +84,11 @@ def fold_constants(
         raise GraphValueError(f"partitioning {partitioning!r} is not known", fix="use None, 'basic' or 'recursive'")
     if should_exclude_node is not None and not callable(should_exclude_node):
         raise GraphTypeError("should_exclude_node is no function", fix="give a function of a node that returns a bool")
-    join_names(graph)
+    if ready is None:
+        join_names(graph)
     options = _Options(
         fold_shapes, recurse_subgraphs, error_ok, flatten_subgraphs, size_threshold, should_exclude_node, max_growth,
-        {f.key: f for f in graph.functions}, report,
+        {f.key: f for f in graph.functions}, ready, report,
     )  # fmt: skip
     with collector_paused():
         _Folder(graph, options).fold()
@@ -107,6 +111,7 @@ class _Options:
     exclude: Callable[[Node], bool] | None
     max_growth: int | None
     functions: dict[tuple[str, str, str], Function]
+    ready: set[int] | None
     report: Report | None
 
     def __post_init__(self) -> None:
@@ -230,6 +235,7 @@ class _Sweep:
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
+        self.decided: set[int] = set()  # tensors that shapes decided
         self.left: dict[int, int] = {}  # large results: readers to come
         self.members: set[int] = set()
 
@@ -240,6 +246,7 @@ class _Sweep:
             lower_all((graph,))
             elide_casts(graph, options.report, self.folder.root, self.holder)
         done: list[Node] = []
+        ready = options.ready
         waiting = list(reversed(graph.nodes))
         flattened = False
         while waiting:
@@ -254,7 +261,8 @@ class _Sweep:
                     flattened = True
                     continue
             done.append(node)
-            self._visit(node)
+            if ready is None or id(node) in ready or (node._attrs and node.has_body) or any(map(self._is_new, node._inputs)):
+                self._visit(node)
         self.evaluation.flush()
         if options.max_growth is not None:
             self._store_within_limit()
@@ -271,6 +279,11 @@ class _Sweep:
             return constness.array(tensor, 1 << 12)
         value = self.evaluation.values.get(id(tensor))
         return value if isinstance(value, np.ndarray) and value.size <= 1 << 12 else None
+
+    def _is_new(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is constant only since this fold."""
+        key = id(tensor)
+        return self.evaluation.has(key) or key in self.put_off or key in self.decided
 
     def _flatten(self, node: Node, index: int) -> list[Node] | None:
         condition = node._inputs[0]
@@ -393,6 +406,7 @@ class _Sweep:
         self.options.rewrote(self.graph, node, f"is {value.tolist()}")
         node._outputs.clear()
         output.to_constant(value)
+        self.decided.add(id(output))
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -579,10 +593,11 @@ class FoldConstants(Pass):
     size_threshold: int | None = None
     max_growth: int | None = None
     should_exclude_node: Callable[[Node], bool] | None = None
+    ready: set[int] | None = None
 
     def run(self, graph: Graph, report: Report) -> None:
         """Fold the graph, its bodies and functions."""
         fold_constants(
             graph, fold_shapes=self.fold_shapes, flatten_subgraphs=self.flatten_subgraphs, size_threshold=self.size_threshold,
-            max_growth=self.max_growth, should_exclude_node=self.should_exclude_node, report=report,
+            max_growth=self.max_growth, should_exclude_node=self.should_exclude_node, ready=self.ready, report=report,
         )  # fmt: skip

@@ -174,8 +174,9 @@ class Simplify(Pass):
             if state == before:
                 break
             self._sweep(graph, report, ran)
-            if not _ready(graph, report) <= left:
-                if self._fold(graph, report, weight, ran):
+            ready = _ready(graph, report) - left
+            if ready:
+                if self._fold(graph, report, weight, ran, ready):
                     for work in works(graph, report):
                         work.refresh_facts()
                 left = _ready(graph, report)
@@ -183,8 +184,8 @@ class Simplify(Pass):
         if self._wants(DropUnusedOutputs.name):
             self._foreign(DropUnusedOutputs(), graph, report, ran)
 
-    def _fold(self, graph: Graph, report: Report, weight: int, ran: list[Pass]) -> bool:
-        """Evaluate what is constant, within what is left of the allowed growth; say whether anything was."""
+    def _fold(self, graph: Graph, report: Report, weight: int, ran: list[Pass], ready: set[int] | None = None) -> bool:
+        """Evaluate what is constant, or became so since, within what is left of the allowed growth; say whether anything was."""
         if not self._wants(FoldConstants.name):
             join_names(graph)  # which folding does too
             self._sweep(graph, report, ran)
@@ -193,7 +194,7 @@ class Simplify(Pass):
         if self.max_growth is not None:
             left = self.max_growth if not ran else max(0, weight + self.max_growth - _weight(graph, report))
         count = report.changed
-        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report, ran)
+        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left, ready=ready), graph, report, ran)
         changed = report.changed > count
         self._sweep(graph, report, ran)
         return changed
