@@ -92,16 +92,23 @@ class Work:
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:
         """List the nodes of these operators of ONNX's own with the graphs that hold them; none with attributes that a call of the function gives."""
-        if self._by_op is None:
-            self._by_op = {}
-            for owner in self.graphs():
-                for node in owner.nodes:
-                    if node.domain in ONNX_DOMAINS and not (self._in_function and has_reference(node.attrs)):
-                        self._by_op.setdefault(node.op, []).append((owner, node))
+        by_op = self._by_op or self._index()
         found: list[tuple[Graph, Node]] = []
         for op in ops:
-            found += self._by_op.get(op, ())
+            found += by_op.get(op, ())
         return [entry for entry in found if entry[1]._outputs]
+
+    def has_any(self, ops: frozenset[str]) -> bool:
+        """Say whether there may be a node of one of these operators."""
+        return not ops.isdisjoint(self._by_op or self._index())
+
+    def _index(self) -> dict[str, list[tuple[Graph, Node]]]:
+        by_op = self._by_op = {}
+        for owner in self.graphs():
+            for node in owner.nodes:
+                if node.domain in ONNX_DOMAINS and not (self._in_function and has_reference(node.attrs)):
+                    by_op.setdefault(node.op, []).append((owner, node))
+        return by_op
 
     def changed_op(self) -> None:
         """Note that a node became one of another operator, in place."""

@@ -51,6 +51,41 @@ _MOST_ROUNDS = 12
 #: Bytes by which folding may make a model larger when nothing else is said.
 MAX_GROWTH = 1 << 20
 
+#: The passes of a round, in order.
+_ALWAYS: tuple[Pass, ...] = (
+    FoldShapeValues(),
+    FoldTargets(),
+    ShareConstants(),
+    ShareShapes(),
+    EliminateIdentity(),
+    EliminateDropout(),
+    EliminateSingleOperand(),
+    EliminateEmptyParts(),
+    EliminateArithmetic(),
+    EliminateCasts(),
+    EliminateTransposes(),
+    EliminateViews(),
+    EliminateSlices(),
+    EliminatePads(),
+    EliminateSameShape(),
+    EliminateBroadcasts(),
+    AbsorbUnsqueeze(),
+    AbsorbBias(),
+    AbsorbScales(),
+    SlicesToSplit(),
+    MergeIfs(),
+    SinkIntoIfs(),
+    NormalizeIf(),
+    HoistCommon(),
+    ShareSubexpressions(),
+)
+_FUSIONS: tuple[Pass, ...] = (FuseBatchNorm(), FuseScale(), FuseConstants(), FuseGemm(), FusePad())
+#: Of each of them, by id, its name and the operators without any of which it has nothing to do; none where it looks at all nodes.
+_NEEDS = {
+    id(p): (p.name, frozenset(("If",) if not p.shares or isinstance(p, (MergeIfs, SinkIntoIfs)) else getattr(p, "ops", ())))
+    for p in (*_ALWAYS, *_FUSIONS)
+}
+
 
 @dataclass(frozen=True)
 class Simplify(Pass):
@@ -86,40 +121,20 @@ class Simplify(Pass):
         Raises:
             GraphValueError: ``only`` or ``skip`` names a pass that is none of these.
         """
-        every: list[Pass] = [
-            FoldShapeValues(),
-            FoldTargets(),
-            ShareConstants(),
-            ShareShapes(),
-            EliminateIdentity(),
-            EliminateDropout(),
-            EliminateSingleOperand(),
-            EliminateEmptyParts(),
-            EliminateArithmetic(keep_zero_sign=self.keep_zero_sign),
-            EliminateCasts(),
-            EliminateTransposes(),
-            EliminateViews(),
-            EliminateSlices(),
-            EliminatePads(),
-            EliminateSameShape(),
-            EliminateBroadcasts(),
-            AbsorbUnsqueeze(),
-            AbsorbBias(),
-            AbsorbScales(keep_subnormals=self.keep_subnormals),
-            SlicesToSplit(),
-            MergeIfs(),
-            SinkIntoIfs(),
-            NormalizeIf(),
-            HoistCommon(),
-            ShareSubexpressions(),
-        ]
-        fusions: list[Pass] = [FuseBatchNorm(), FuseScale(), FuseConstants(), FuseGemm(), FusePad()]
+        every = [self._with_options(p) for p in _ALWAYS]
         if self.only or self.skip:
-            known = [FoldConstants.name, *(p.name for p in (*every, *fusions)), Cleanup.name, DropUnusedOutputs.name]
+            known = [FoldConstants.name, *(p.name for p in (*every, *_FUSIONS)), Cleanup.name, DropUnusedOutputs.name]
             for wanted in (*self.only, *self.skip):
                 if wanted not in known:
                     raise GraphValueError(f"simplify has no pass '{wanted}'", fix=other_names(wanted, known))
-        return [p for p in (*every, *(f for f in fusions if self.fuse or f.name in self.only)) if self._wants(p.name)]
+        return [p for p in (*every, *(f for f in _FUSIONS if self.fuse or f.name in self.only)) if self._wants(p.name)]
+
+    def _with_options(self, p: Pass) -> Pass:
+        if self.keep_zero_sign and isinstance(p, EliminateArithmetic):
+            return EliminateArithmetic(keep_zero_sign=True)
+        if self.keep_subnormals and isinstance(p, AbsorbScales):
+            return AbsorbScales(keep_subnormals=True)
+        return p
 
     def _wants(self, name: str) -> bool:
         return name not in self.skip and (not self.only or name in self.only)
@@ -154,21 +169,23 @@ class Simplify(Pass):
         left = _ready(graph, report)
         state = 0  # of the model; grows with every change
         idle: dict[str, int] = {}  # by pass: the state in which it found nothing to do
+        all_works = works(graph, report)
         for _ in range(_MOST_ROUNDS):
             before = state
             for p in passes:
-                if idle.get(p.name) == state:
+                name, needs = _NEEDS.get(id(p)) or (p.name, frozenset(getattr(p, "ops", ())))
+                if idle.get(name) == state or (needs and not any(work.has_any(needs) for work in all_works)):
                     continue
                 count = report.changed
                 if p.shares:
                     p.apply(graph, report)
                     ran.append(p)
-                elif any(work.nodes(("If",)) for work in works(graph, report)):
+                else:
                     self._foreign(p, graph, report, ran)
                 if report.changed > count:
                     state += 1
                 else:
-                    idle[p.name] = state
+                    idle[name] = state
                 if isinstance(p, ShareShapes) and state > before:
                     state += self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
             if state == before:
