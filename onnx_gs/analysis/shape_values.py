@@ -29,6 +29,7 @@ from onnx_gs.ir.function import Function
 from onnx_gs.ir.node import ONNX_DOMAINS
 from onnx_gs.ir.shapes import is_static_dim
 from onnx_gs.ir.tensor import Constant, Tensor
+from onnx_gs.ir.values import LazyValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,6 +110,7 @@ class ShapeFacts:
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
         self._same: dict[Any, Fact] = {} if former is None else former._same
         self._made: dict[Any, list[Fact | None]] = {} if former is None or former.opset != self.opset else former._made
+        self._stored: dict[tuple[DataType, tuple[int, ...], bytes], Fact] = {}  # of weights by the bytes that the model stores
         self._own = 0  # grows with all that holds for one node only, and not for another with the same attributes and facts
         for t in root.inputs:
             self._declare_input(t)
@@ -273,11 +275,17 @@ class ShapeFacts:
         stored = tensor._values
         known = dtypes.find(stored.dtype)
         shape = tuple(stored.shape)
-        contents = None
-        if known is not None and known.kind in {"int", "bool", "uint"} and known.bits >= 8 and math.prod(shape) <= MAX_ITEMS:
-            contents = Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist()))
-        found = self._facts[id(tensor)] = self._shared(known, shape, contents)
-        return found
+        if known is None or known.kind not in {"int", "bool", "uint"} or known.bits < 8 or math.prod(shape) > MAX_ITEMS:
+            found = self._facts[id(tensor)] = self._shared(known, shape, None)
+            return found
+        raw = stored.raw() if isinstance(stored, LazyValues) else None
+        same = None if raw is None else self._stored.get((known, shape, raw))  # models store the same sizes many times
+        if same is None:
+            same = self._shared(known, shape, Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist())))
+            if raw is not None:
+                self._stored[known, shape, raw] = same
+        self._facts[id(tensor)] = same
+        return same
 
     # -- walking ----------------------------------------------------------------------------------
 

@@ -34,9 +34,9 @@ for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"):
     _FLAGS |= getattr(os, _flag, 0)
 _lock = threading.RLock()
 _open: OrderedDict[int, weakref.ref[SourceFile]] = OrderedDict()
-_known: weakref.WeakValueDictionary[tuple[str, int, int], SourceFile] = weakref.WeakValueDictionary()
-_live: weakref.WeakSet[SourceFile] = weakref.WeakSet()
-_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_known: dict[tuple[int, int], weakref.ref[SourceFile]] = {}
+_live: dict[int, weakref.ref[SourceFile]] = {}
+_mapped: set[weakref.ref[mmap.mmap]] = set()
 
 Stamp = tuple[int, int, int, int]
 
@@ -73,7 +73,7 @@ class SourceFile:
         self._stamp: Stamp | None = None
         self.size = 0
         with self._borrowed():
-            _live.add(self)
+            _live[id(self)] = weakref.ref(self)
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], *, pinned: bool = False) -> SourceFile:
@@ -85,15 +85,15 @@ class SourceFile:
         name = os.fspath(path)
         with _lock:
             try:
-                real = os.path.realpath(name)
-                found = os.stat(real)
+                found = os.stat(name)
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"file cannot be opened: {_reason(error)}", where=f"file '{name}'") from error
-            key = (real, found.st_dev, found.st_ino)
-            known = _known.get(key)
+            key = found.st_dev, found.st_ino
+            reference = _known.get(key)
+            known = None if reference is None else reference()
             if known is None or known._stamp != _stamp(found):
-                known = cls(real, pinned=pinned, name=name)
-                _known[key] = known
+                known = cls(os.path.join(os.getcwd(), name), pinned=pinned, name=name)
+                _known[key] = weakref.ref(known, lambda gone: _known.pop(key, None) if _known.get(key) is gone else None)
             elif pinned:
                 known.pin()
             return known
@@ -211,8 +211,8 @@ class SourceFile:
                     raise ModelFileError(f"file has {size} bytes, but byte {end} is needed", where=f"file '{self.name}'", fix="load the model again")
                 known = self._map(descriptor)
             if known is not None:
-                self._mapping = weakref.ref(known)
-                _mapped.add(known)
+                self._mapping = weakref.ref(known, _mapped.discard)
+                _mapped.add(self._mapping)
             return known
 
     def _check_unchanged(self, descriptor: int, end: int) -> int:
@@ -278,6 +278,7 @@ class SourceFile:
     def __del__(self) -> None:
         """Close the descriptor."""
         _open.pop(id(self), None)
+        _live.pop(id(self), None)
         if getattr(self, "_fd", -1) >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -388,7 +389,10 @@ def pin(path: str) -> None:
         return
     stamp = _stamp(found)
     with _lock:
-        for file in list(_live):
+        for reference in list(_live.values()):
+            file = reference()
+            if file is None:
+                continue
             if file._stamp == stamp or (file._fd >= 0 and file.identity == stamp[:2]):
                 file.pin()
 

@@ -30,7 +30,7 @@ def collector_paused() -> Iterator[None]:
 
 def _spare() -> None:
     global _spared  # noqa: PLW0603 - it is the process that is young or not
-    if _spared < SPARED and gc.get_count()[0] > 10 * gc.get_threshold()[0]:
+    if _spared < SPARED and gc.get_count()[0] > gc.get_threshold()[0]:
         _spared += 1
         count_as_old()
 

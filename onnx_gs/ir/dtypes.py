@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from onnx_gs.ir.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DataType:
-    """One ONNX element type.
+    """One ONNX element type; there is one object for each, so that they are compared by identity.
 
     Attributes:
         name: ONNX's name, such as ``"BFLOAT16"``.
@@ -38,6 +38,10 @@ class DataType:
     def public(self) -> np.dtype[Any] | int:
         """What ``tensor.dtype`` shows for an imported tensor of this type."""
         return self.number if self.by_number else self.numpy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy by number."""
+        return (_numbered, (self.number,))
 
     def nbytes(self, count: int) -> int:
         """Bytes that ``count`` packed elements take in a file."""
@@ -85,6 +89,10 @@ ALL: tuple[DataType, ...] = (
 BY_NUMBER: dict[int, DataType] = {t.number: t for t in ALL}
 BY_NAME: dict[str, DataType] = {t.name: t for t in ALL}
 _BY_NUMPY: dict[np.dtype[Any], DataType] = {t.numpy: t for t in ALL}
+
+
+def _numbered(number: int) -> DataType:
+    return BY_NUMBER[number]
 
 
 def find(dtype: Any) -> DataType | None:
