@@ -69,6 +69,11 @@ class Evaluation:
         """Say whether a tensor is constant, has a value, or is about to get one."""
         return isinstance(tensor, Constant) or id(tensor) in self.values or id(tensor) in self._awaited
 
+    @property
+    def is_pending(self) -> bool:
+        """Say whether nodes wait to be evaluated."""
+        return bool(self._pending)
+
     def has(self, key: int) -> bool:
         """Say whether the computed tensor of an id has a value, or is about to get one."""
         return key in self.values or key in self._awaited

@@ -43,11 +43,12 @@ class ProtoCodec:
 
     def constant(self, source: Any) -> tuple[str, Any] | None:
         """Give name and value of a node's only attribute: a number, a list of them, or lazy values; None where it has others, or another kind."""
-        if len(source.attribute) != 1:
+        found = source.attribute
+        if len(found) != 1:
             return None
-        attribute = source.attribute[0]
+        attribute = found[0]
         kind = attribute.type
-        if attribute.ref_attr_name or kind not in _NUMBERS:
+        if kind not in _NUMBERS or attribute.ref_attr_name:
             return None
         if kind == _TENSOR:
             return attribute.name, LazyValues(attribute.t)

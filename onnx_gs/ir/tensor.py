@@ -166,14 +166,16 @@ class Tensor:
             values = np.asarray(values)  # arithmetic on an array without axes gives a scalar
         _check_values(self._name, values)
         exported = None if export_dtype is None else _checked_export(export_dtype)
+        self._hold(values, data_location, exported)
+        return self  # type: ignore[return-value]
+
+    def _hold(self, values: np.ndarray[Any, Any] | LazyValues, data_location: int | None = None, export_dtype: Any = None) -> None:
+        """Become a constant of values that need no check."""
         self.__class__ = Constant
         self._values = values
-        self._origin = None
-        self._source = None
-        self._default = None
+        self._origin = self._source = self._default = None
         self._location = data_location
-        self._export_dtype = exported
-        return self  # type: ignore[return-value]
+        self._export_dtype = export_dtype
 
     def to_variable(self, dtype: Any = None, shape: Any = _SHAPE_NOT_GIVEN) -> Variable:
         """Turn this very object into a ``Variable``; name and links stay.

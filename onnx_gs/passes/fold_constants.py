@@ -261,7 +261,7 @@ class _Sweep:
                     flattened = True
                     continue
             done.append(node)
-            if ready is None or id(node) in ready or (node._attrs and node.has_body) or any(map(self._is_new, node._inputs)):
+            if ready is None or id(node) in ready or (node._attrs and node.has_body) or self._reads_new(node):
                 self._visit(node)
         self.evaluation.flush()
         if options.max_growth is not None:
@@ -280,10 +280,12 @@ class _Sweep:
         value = self.evaluation.values.get(id(tensor))
         return value if isinstance(value, np.ndarray) and value.size <= 1 << 12 else None
 
-    def _is_new(self, tensor: Tensor) -> bool:
-        """Say whether a tensor is constant only since this fold."""
-        key = id(tensor)
-        return self.evaluation.has(key) or key in self.put_off or key in self.decided
+    def _reads_new(self, node: Node) -> bool:
+        """Say whether a node reads what is constant only since this fold."""
+        if not (self.evaluation.values or self.put_off or self.decided or self.evaluation.is_pending):
+            return False
+        has, put_off, decided = self.evaluation.has, self.put_off, self.decided
+        return any(has(key) or key in put_off or key in decided for key in map(id, node._inputs))
 
     def _flatten(self, node: Node, index: int) -> list[Node] | None:
         condition = node._inputs[0]

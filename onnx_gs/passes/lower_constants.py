@@ -24,28 +24,38 @@ def lower(node: Node) -> bool:
 
     The node itself stays where it is, without outputs, until a cleanup.
     """
-    if len(node._outputs) != 1 or not isinstance(node._outputs[0], Variable):
+    outputs = node._outputs
+    if len(outputs) != 1 or not isinstance(outputs[0], Variable):
         return False
     values = constness.values_of_node(node)
     if values is None:
         return False
-    output = node._outputs[0]
-    node._outputs.clear()
-    if not output._name:
-        return True
-    doc = output._doc
-    output.to_constant(values)
-    output._doc = doc
+    output = outputs[0]
+    if len(output._inputs) == 1:  # what follows is ``outputs.clear()`` then
+        list.clear(output._inputs)
+        list.clear(outputs)
+    else:
+        outputs.clear()
+    if output._name:
+        output._hold(values)
     return True
 
 
-def lower_all(graphs: Iterable[Graph]) -> None:
-    """Lower what can be lowered; what would feed an input of its graph stays."""
+def lower_all(graphs: Iterable[Graph], *, drop: bool = False) -> None:
+    """Lower what can be lowered; what would feed an input of its graph stays.
+
+    Args:
+        graphs: the graphs, bodies apart.
+        drop: also take the nodes out of their graphs.
+    """
     for graph in graphs:
         inputs = {id(t) for t in graph.inputs if t._inputs}
+        found = False
         for node in graph.nodes:
             if node.op == "Constant" and node.is_onnx and node._outputs and id(node._outputs[0]) not in inputs:
-                lower(node)
+                found |= lower(node)
+        if found and drop:
+            graph.nodes[:] = [node for node in graph.nodes if node._outputs or node.op != "Constant"]
 
 
 @dataclass(frozen=True)

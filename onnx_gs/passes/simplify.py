@@ -158,7 +158,7 @@ class Simplify(Pass):
 
     def _rounds(self, graph: Graph, report: Report, passes: list[Pass], ran: list[Pass]) -> None:
         if self._wants(FoldConstants.name):
-            lower_all(_graphs(graph, report))  # which folding does too; facts about shapes are found quicker then
+            lower_all(_graphs(graph, report), drop=True)  # which folding does too; facts about shapes are found quicker then
         weight = _weight(graph, report) if self.max_growth is not None else 0
         # What is declared of computed tensors, and inside loops, is checked once the model is smaller; until then it is not believed.
         report.shared["disbelieved"] = {id(t): t for work in works(graph, report) for t in (*asked(work), *_formal(work))}
