@@ -44,20 +44,26 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
         root: the model's graph, or the function: gives fresh names, and the opset.
         holder: the node that has the graph as a body, if any; a ``Loop`` tells how far its counters go.
     """
-    casts = [node for node in graph.nodes if node.op == "Cast" and _casts_to_float(node) and _may_matter(node)]
-    if not casts:
+    readers = [
+        reader
+        for cast in graph.nodes
+        if cast.op == "Cast" and _casts_to_float(cast) and _may_matter(cast)
+        for reader in cast._outputs[0]._outputs
+        if reader.op in _OPS and _reads_casts_only(reader, graph, report)
+    ]
+    if not readers:
         return 0
-    wanted = _sources(casts)
+    wanted = _sources(readers)
     work = _Elision(graph, report, root if root is not None else graph)
     if holder is not None:
         work.note_counters(holder)
     return sum(work.visit(node) for node in list(graph.nodes) if id(node) in wanted or node.op == "Loop")
 
 
-def _sources(casts: list[Node]) -> set[int]:
+def _sources(readers: list[Node]) -> set[int]:
     """Give the ids of the nodes that read casts, and of those on which the ranges of what they read depend."""
     found: set[int] = set()
-    pending = [reader for cast in casts for reader in cast._outputs[0]._outputs if reader.op in _OPS]
+    pending = list(readers)
     while pending:
         node = pending.pop()
         if id(node) in found:
@@ -72,6 +78,16 @@ def _casts_to_float(node: Node) -> bool:
     if node.op != "Cast" or not node.is_onnx or len(node._inputs) != 1 or len(node._outputs) != 1:
         return False
     return dtypes.find(node.attrs.get("to")) is dtypes.FLOAT
+
+
+def _reads_casts_only(reader: Node, graph: Graph, report: Report | None) -> bool:
+    """Say whether a node reads constants and casts to float, and nothing else: no ranges have to be found for another."""
+    for t in reader._inputs:
+        if not isinstance(t, Constant) and not (len(t._inputs) == 1 and _casts_to_float(t._inputs[0])):
+            if report is not None:
+                report.decline(graph, reader, f"its input '{t.name}' is no cast integer")
+            return False
+    return True
 
 
 def _may_matter(cast: Node) -> bool:

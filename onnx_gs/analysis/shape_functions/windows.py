@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +47,14 @@ def _windows(f: ShapeFacts, node: Node, spatial: Shape, kernel: list[int], *, is
                 size = size - 1
             out.append(size)
         else:
-            out.append(floordiv(free, strides[i]) + 1)
+            out.append(_steps(free, strides[i]))
     return tuple(out)
+
+
+@lru_cache(1024)
+def _steps(free: Dim, stride: int) -> Dim:
+    """Give the number of places of a window that can move so far; a model has few different ones."""
+    return floordiv(free, stride) + 1
 
 
 @handles("Conv", "ConvInteger", looks_at=2)
