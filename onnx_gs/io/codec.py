@@ -74,6 +74,10 @@ class ProtoCodec:
         """Give the public dtype of a weight, or of a value description."""
         return tensor_data.dtype_of(source)  # type: ignore[no-any-return]
 
+    def tensor_nbytes(self, source: Any) -> int:
+        """Give the bytes of a weight as a dense array; 0 where its element type is not known."""
+        return tensor_data.nbytes_of(source)
+
     def tensor_shape(self, source: Any) -> tuple[int, ...]:
         """Give the shape of a weight."""
         return tensor_data.shape_of(source)

@@ -56,6 +56,15 @@ def shape_of(proto: Any) -> tuple[int, ...]:
     return tuple(proto.dims)
 
 
+def nbytes_of(proto: Any) -> int:
+    """Give the bytes of a weight, or of a value description, as a dense array; 0 where its element type is not known."""
+    if isinstance(proto, onnx.TensorProto):
+        known, shape = dtypes.BY_NUMBER.get(proto.data_type), proto.dims[:]
+    else:
+        known, shape = dtypes.find(dtype_of(proto)), shape_of(proto)
+    return 0 if known is None else math.prod(shape) * known.numpy.itemsize
+
+
 def kinds_of(weights: Iterable[Constant]) -> set[tuple[int, int]]:
     """Give the numbers of the element types, and the ranks, that occur among weights; of untouched imports right from their messages."""
     found: set[tuple[int, int]] = set()

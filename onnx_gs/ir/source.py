@@ -45,6 +45,9 @@ class Codec(Protocol):
     def tensor_dtype(self, source: Source) -> np.dtype[Any] | int:
         """Give the public dtype of a weight, or of a value description."""
 
+    def tensor_nbytes(self, source: Source) -> int:
+        """Give the bytes of a weight as a dense array; 0 where its element type is not known."""
+
     def tensor_shape(self, source: Source) -> tuple[int, ...]:
         """Give the shape of a weight."""
 

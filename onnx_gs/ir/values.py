@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from onnx_gs.ir import dtypes, source
+from onnx_gs.ir import source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,8 +61,7 @@ class LazyValues:
     @property
     def nbytes(self) -> int:
         """Bytes of the values as a dense array."""
-        known = dtypes.find(self.dtype)
-        return math.prod(self.shape) * (known.numpy.itemsize if known else 0)
+        return source.codec().tensor_nbytes(self._source)
 
     def load(self) -> np.ndarray[Any, Any]:
         """Read the values.
