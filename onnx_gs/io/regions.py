@@ -201,6 +201,10 @@ class SourceFile:
         Raises:
             ModelFileError: the file ends before ``end``, was written over, or cannot be mapped.
         """
+        known = self._mapping() if self._mapping is not None else None
+        if known is not None and self._pinned and self._fd >= 0 and len(known) >= end:  # whose descriptor nobody closes
+            self._check_unchanged(self._fd, end)
+            return known
         with _lock:
             known = self._mapping() if self._mapping is not None else None
             with self._borrowed() as descriptor:
