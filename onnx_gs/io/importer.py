@@ -14,7 +14,9 @@ import onnx
 from onnx_gs.errors import GraphError, GraphTypeError
 from onnx_gs.io import attributes, tensor_data
 from onnx_gs.io.attributes import NotTextError
+from onnx_gs.io.outline import inline_region
 from onnx_gs.io.plain_ops import PLAIN
+from onnx_gs.io.regions import Region
 from onnx_gs.ir import tensor as _tensor
 from onnx_gs.ir.bulk import collector_paused
 from onnx_gs.ir.function import Function
@@ -148,10 +150,7 @@ class Importer:
     def region(self, proto: Any) -> Any:
         """Give the file region that holds a dense weight, None where the message holds it."""
         if self.source_file is not None and proto.external_data:
-            from onnx_gs.io import outline
-            from onnx_gs.io.regions import Region
-
-            inline = outline.inline_region(proto)
+            inline = inline_region(proto)
             if inline is not None:
                 return Region(self.source_file, *inline)
         if self.base_dir is not None and proto.data_location == tensor_data.EXTERNAL:
@@ -287,7 +286,9 @@ class Importer:
         self._share(graph)
         record = ImportRecord()
         local: Scope = {}
-        described = {v.name: v for v in proto.value_info}
+        values = list(proto.value_info)
+        names = [v.name for v in values]
+        described = dict(zip(names, values))
         described.update((v.name, v) for v in proto.output)
         weights = self._weights(proto, record)
         defaults: dict[int, Tensor] = {}
@@ -315,7 +316,7 @@ class Importer:
             record.outputs.append((value, tensor))
         returned = {id(t) for t in graph._outputs}
         record.unused = [t for t in record.initializers if isinstance(t, Constant) and not t._outputs and id(t) not in returned]
-        self._describe(proto.value_info, local, outer, record)
+        record.value_info = [(value, local.get(name) or _lookup(name, (), outer)) for value, name in zip(values, names)]
         record.quantization = [(note, _lookup(note.tensor_name, local, outer)) for note in proto.quantization_annotation]
         for field in ("node", "initializer", "sparse_initializer", "input", "output", "value_info", "quantization_annotation"):
             proto.ClearField(field)
@@ -373,9 +374,6 @@ class Importer:
         for node in waiting:
             node._attrs = self.attributes(node._source, scopes)
 
-    def _describe(self, values: Iterable[Any], local: Scope, outer: Sequence[Scope], record: ImportRecord) -> None:
-        record.value_info = [(value, _lookup(value.name, local, outer)) for value in values]
-
     def function(self, proto: Any, opset: int | None = None, domains: Any = None) -> Function:
         """Make a local function of a ``FunctionProto``, which is taken apart."""
         own = opset_of(proto)
@@ -400,7 +398,7 @@ class Importer:
         self._body(function, proto, local, (), described)
         for name in proto.output:
             function._outputs.append(local.get(name) or self._unknown(name, local, (), described.get(name)))
-        self._describe(getattr(proto, "value_info", ()), local, (), record)
+        record.value_info = [(value, local.get(value.name)) for value in getattr(proto, "value_info", ())]
         self.opset, self.domains = before
         for field in ("node", "input", "output", "value_info"):
             if field in proto.DESCRIPTOR.fields_by_name:

@@ -239,7 +239,8 @@ class Editor:
             new_nodes: in topological order, already linked among themselves.
             new_outputs: one an output; None for one that nothing uses.
         """
-        self.insert_before(owner, node, new_nodes)
+        if new_nodes:
+            self.insert_before(owner, node, new_nodes)
         for old, new in zip(list(node._outputs), new_outputs):
             if new is not None and old._name:
                 self.replace_uses(old, new)
@@ -289,7 +290,8 @@ class Editor:
         """Take a node out and unlink it and its bodies; its tensors stay with whoever else uses them."""
         self._touched[id(owner)] = owner
         self._dead.add(id(node))
-        self.forget_bodies(node)
+        if node._attrs and node.has_body:
+            self.forget_bodies(node)
         detach(node)
 
     def forget_bodies(self, node: Node) -> None:
@@ -379,10 +381,11 @@ def move_consumers(old: Tensor, new: Tensor) -> None:
 
 def detach(node: Node) -> None:
     """Unlink a node, and everything in its bodies, from all tensors."""
-    for body in walk.nested(node) if node._attrs else ():
-        for inner in body.nodes:
-            inner._inputs.clear()
-            inner._outputs.clear()
+    if node._attrs and node.has_body:
+        for body in walk.nested(node):
+            for inner in body.nodes:
+                inner._inputs.clear()
+                inner._outputs.clear()
     node._inputs.clear()
     node._outputs.clear()
 
