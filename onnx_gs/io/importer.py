@@ -316,7 +316,7 @@ class Importer:
             record.outputs.append((value, tensor))
         returned = {id(t) for t in graph._outputs}
         record.unused = [t for t in record.initializers if isinstance(t, Constant) and not t._outputs and id(t) not in returned]
-        record.value_info = [(value, local.get(name) or _lookup(name, (), outer)) for value, name in zip(values, names)]
+        record.value_info = [(value, local.get(name) or _lookup(name, local, outer)) for value, name in zip(values, names)]
         record.quantization = [(note, _lookup(note.tensor_name, local, outer)) for note in proto.quantization_annotation]
         for field in ("node", "initializer", "sparse_initializer", "input", "output", "value_info", "quantization_annotation"):
             proto.ClearField(field)
