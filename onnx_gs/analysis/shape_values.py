@@ -162,6 +162,10 @@ class ShapeFacts:
         """Give what is known about a tensor that was met, and nothing about others: nothing is looked for."""
         return self._facts.get(id(tensor), _NOTHING)
 
+    def decided(self) -> set[int]:
+        """Give the ids of the tensors that were met and whose contents are known."""
+        return {key for key, fact in self._facts.items() if fact.is_decided}
+
     def is_outdated_by(self, weight: Constant) -> bool:
         """Say whether a weight was computed when it was met, and may tell more about the shapes behind it now."""
         met = self._facts.get(id(weight))

@@ -41,9 +41,11 @@ class FoldShapeValues(Pass):
         for work in works(graph, report):
             facts = work.facts
             known: dict[int, tuple[Graph, Node]] = {}
+            decided = facts.decided()
             for owner in work.graphs():
                 for node in owner.nodes:
-                    if node._outputs and _decided(work, node):
+                    outputs = node._outputs
+                    if outputs and id(outputs[0]) in decided and _decided(work, node):
                         known[id(node)] = (owner, node)
             for owner, node in known.values():
                 needed = [t for t in node._outputs if work.edit.listed_by(t) or any(id(n) not in known for n in t._outputs)]

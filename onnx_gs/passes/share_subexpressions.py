@@ -42,17 +42,33 @@ class ShareSubexpressions(Pass):
             work.finish()
 
     def _share(self, work: Work, owner: Graph, pure: set[tuple[str, str, str]]) -> None:
-        first: dict[Any, list[Node]] = {}
+        # By operator and first operand, which few nodes share: the only such node, or the nodes by all of their operands.
+        first: dict[Any, Node | dict[Any, list[Node]]] = {}
         same: dict[int, tuple[Tensor, Tensor]] = {}  # by the later tensor's id: it, and the earlier one
         gone: list[Node] = []
-        for node in owner.nodes:
-            if not node._outputs or not node._inputs:
-                continue
-            ids = [(id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0 for t in node._inputs]
+
+        def stands_for(t: Tensor) -> int:
+            return (id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0
+
+        def operands(node: Node) -> tuple[Any, ...]:
+            ids = [stands_for(t) for t in node._inputs]
             if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
                 ids.reverse()
-            key = (node.op, node.domain or "", *ids)
-            rivals = first.setdefault(key, [])
+            return (node.domain or "", *ids)
+
+        for node in owner.nodes:
+            inputs = node._inputs
+            if not node._outputs or not inputs:
+                continue
+            head = stands_for(inputs[0])
+            if node.op in _ORDER_FREE and len(inputs) == 2:
+                head = min(head, stands_for(inputs[1]))
+            alike = first.setdefault((node.op, head), node)
+            if alike is node:
+                continue
+            if not isinstance(alike, dict):
+                alike = first[node.op, head] = {operands(alike): [alike]}
+            rivals = alike.setdefault(operands(node), [])
             if not rivals:
                 rivals.append(node)
                 continue
