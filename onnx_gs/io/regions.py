@@ -92,7 +92,8 @@ class SourceFile:
             reference = _known.get(key)
             known = None if reference is None else reference()
             if known is None or known._stamp != _stamp(found):
-                known = cls(os.path.join(os.getcwd(), name), pinned=pinned, name=name)
+                path = os.path.realpath(name) if os.path.islink(name) else os.path.join(os.getcwd(), name)  # links are not followed when it is opened
+                known = cls(path, pinned=pinned, name=name)
                 _known[key] = weakref.ref(known, lambda gone: _known.pop(key, None) if _known.get(key) is gone else None)
             elif pinned:
                 known.pin()

@@ -484,6 +484,20 @@ def test_names_that_are_no_text_and_decoded_late_are_told_when_they_are_asked_fo
         graph.inputs[0].shape
 
 
+def test_links_and_relative_paths_lead_to_the_file(tmp_path, model, monkeypatch):
+    (tmp_path / "real").mkdir()
+    save(_loaded(model, tmp_path), tmp_path / "real" / "m.onnx", external_data="w.data")
+    (tmp_path / "link.onnx").symlink_to("again.onnx")
+    (tmp_path / "again.onnx").symlink_to(tmp_path / "source.onnx")
+    (tmp_path / "folder").symlink_to("real")
+    monkeypatch.chdir(tmp_path / "real")
+    for path in (tmp_path / "link.onnx", tmp_path / "folder" / "m.onnx", "m.onnx", "../folder/../real/m.onnx", "../link.onnx"):
+        graph = load(path)
+        monkeypatch.chdir(tmp_path)
+        assert graph.tensors()["v"].values.tobytes() == weight("v", seed=1).raw_data
+        monkeypatch.chdir(tmp_path / "real")
+
+
 def test_a_file_that_is_written_over_is_told(tmp_path):
     gc.collect()  # graphs of other tests that nobody holds may still have files mapped, and so many are allowed
     path = tmp_path / "m.onnx"
