@@ -35,6 +35,8 @@ class Entry(NamedTuple):
         """Give the entry as the command line's JSON has it."""
         return {"pass": self.pass_name, "node": self.node, "op": self.op, "path": self.path, **({"reason": self.reason} if self.reason else {})}
 
+_new = tuple.__new__
+
 
 @dataclass
 class Report:
@@ -59,7 +61,8 @@ class Report:
     _kept: list[Any] = field(default_factory=list, repr=False)
 
     def _entry(self, graph: Graph, node: Node, reason: str) -> Entry:
-        return Entry(self.current, node.name or node.op, node.op, self.path(graph, node), reason)
+        op = node.op
+        return _new(Entry, (self.current, node.name or op, op, self.path(graph, node), reason))  # there may be thousands
 
     def path(self, graph: Graph, node: Node) -> str:
         """Give the path of a node, as entries have it."""

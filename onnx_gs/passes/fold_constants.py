@@ -483,9 +483,7 @@ class _Sweep:
             if array.nbytes > LARGE:
                 self.options.large.append(t._name)
             self.evaluation.forget(t)
-            kept_doc = t._doc
-            t.to_constant(array)
-            t._doc = kept_doc
+            t._hold(array)
         node._outputs.clear()
 
     # -- growth -----------------------------------------------------------------------------------
