@@ -235,7 +235,7 @@ class _Sweep:
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
-        self.decided: set[int] = set()  # tensors that shapes decided
+        self.became: set[int] = set()  # tensors that are weights since
         self.left: dict[int, int] = {}  # large results: readers to come
         self.members: set[int] = set()
 
@@ -282,10 +282,10 @@ class _Sweep:
 
     def _reads_new(self, node: Node) -> bool:
         """Say whether a node reads what is constant only since this fold."""
-        if not (self.evaluation.values or self.put_off or self.decided or self.evaluation.is_pending):
+        if not (self.evaluation.values or self.put_off or self.became or self.evaluation.is_pending):
             return False
-        has, put_off, decided = self.evaluation.has, self.put_off, self.decided
-        return any(has(key) or key in put_off or key in decided for key in map(id, node._inputs))
+        has, put_off, became = self.evaluation.has, self.put_off, self.became
+        return any(has(key) or key in put_off or key in became for key in map(id, node._inputs))
 
     def _flatten(self, node: Node, index: int) -> list[Node] | None:
         condition = node._inputs[0]
@@ -408,7 +408,7 @@ class _Sweep:
         self.options.rewrote(self.graph, node, f"is {value.tolist()}")
         node._outputs.clear()
         output.to_constant(value)
-        self.decided.add(id(output))
+        self.became.add(id(output))
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -484,6 +484,7 @@ class _Sweep:
                 self.options.large.append(t._name)
             self.evaluation.forget(t)
             t._hold(array)
+            self.became.add(id(t))
         node._outputs.clear()
 
     # -- growth -----------------------------------------------------------------------------------

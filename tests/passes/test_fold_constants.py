@@ -529,3 +529,16 @@ def test_captured_constants_fold_inside_bodies_once():
 def test_compare_is_what_the_tests_rely_on():
     assert compare(np.float32([np.nan]), np.float32([np.nan])) is None
     assert fold_constants(gs.Graph()) is None
+
+
+@pytest.mark.parametrize("limit", [None, 1 << 20])
+@pytest.mark.parametrize("size_threshold", [None, 4])
+def test_folding_again_goes_on_from_what_is_ready(limit, size_threshold):
+    text = """g (float[n] x) => (float[m] y, float[k] z) <float[2] c = {1.0, 2.0}, float[2] d = {3.0, 4.0}, int64[1] one = {1}> {
+        a = Neg (c) s = Shape (a) t = Add (s, one) f = Cast <to = 1> (t) y = Add (x, f) b = Relu (x) e = Neg (d) z = Mul (b, e) }"""
+    whole, again = (parse(text) for _ in range(2))
+    fold_constants(whole, max_growth=limit, size_threshold=size_threshold, should_exclude_node=lambda node: node.inputs[0].name == "d")
+    fold_constants(again, max_growth=limit, size_threshold=size_threshold, ready={id(again.nodes[0])})
+    assert [node.op for node in again.cleanup().nodes] == [node.op for node in whole.cleanup().nodes]
+    assert "Neg" in {node.op for node in again.nodes}
+    assert "Cast" not in {node.op for node in again.nodes}
