@@ -91,8 +91,8 @@ class SourceFile:
             key = found.st_dev, found.st_ino
             reference = _known.get(key)
             known = None if reference is None else reference()
-            if known is None or known._stamp != _stamp(found):
-                path = os.path.realpath(name) if os.path.islink(name) else os.path.join(os.getcwd(), name)  # links are not followed when it is opened
+            path = os.path.realpath(name) if os.path.islink(name) else _absolute(name)  # links are not followed when it is opened
+            if known is None or known._stamp != _stamp(found) or (known.path != path and os.path.realpath(known.path) != os.path.realpath(path)):
                 known = cls(path, pinned=pinned, name=name)
                 _known[key] = weakref.ref(known, lambda gone: _known.pop(key, None) if _known.get(key) is gone else None)
             elif pinned:
@@ -365,6 +365,11 @@ class MemoryFile(_StandIn):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content."""
         return (MemoryFile, (self.content, self.name))
+
+
+def _absolute(path: str) -> str:
+    """Complete a path; one that is complete needs no working directory, which may be gone."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
 def _open_file(path: str) -> int:

@@ -498,6 +498,25 @@ def test_links_and_relative_paths_lead_to_the_file(tmp_path, model, monkeypatch)
         monkeypatch.chdir(tmp_path / "real")
 
 
+def test_moved_data_files_are_read_where_they_are_now(tmp_path, model):
+    graphs = []
+    for i in range(70):  # more than are kept open
+        (tmp_path / f"{i}").mkdir()
+        save(_loaded(model, tmp_path), tmp_path / f"{i}" / "m.onnx", external_data="w.data")
+        graphs.append(load(tmp_path / f"{i}" / "m.onnx"))
+    (tmp_path / "0").rename(tmp_path / "moved")
+    assert load(tmp_path / "moved" / "m.onnx").tensors()["v"].values.tobytes() == weight("v", seed=1).raw_data
+
+
+def test_an_absolute_path_needs_no_working_directory(tmp_path, model, monkeypatch):
+    _loaded(model, tmp_path)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "copy.onnx").write_bytes((tmp_path / "source.onnx").read_bytes())
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert load(tmp_path / "copy.onnx").tensors()["v"].values.tobytes() == weight("v", seed=1).raw_data
+
+
 def test_a_file_that_is_written_over_is_told(tmp_path):
     gc.collect()  # graphs of other tests that nobody holds may still have files mapped, and so many are allowed
     path = tmp_path / "m.onnx"
