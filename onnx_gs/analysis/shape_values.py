@@ -171,6 +171,8 @@ class ShapeFacts:
         met = self._facts.get(id(weight))
         if met is None or met.is_decided or id(weight) in self._read:
             return False
+        if met.has_gaps or met.has_symbols:
+            return True
         known = dtypes.of(weight)
         if known is not None and known.kind == "float":
             return any(reader.op in READ_FLOATS for reader in weight._outputs)

@@ -197,6 +197,7 @@ class _Folder:
         self.inliner = Inliner(root)
         self.facts: ShapeFacts | None = None if options.report is None else known_facts(root, options.report)
         self.captured: dict[int, list[Tensor]] = {}
+        self.became: set[int] = set()  # tensors that are weights since; bodies read them too
 
     def fold(self) -> None:
         """Fold the root, and then its bodies."""
@@ -235,7 +236,6 @@ class _Sweep:
         self.folded: list[Node] = []
         self.put_off: dict[int, Node] = {}  # by output: nodes with results too large to store, until something needs them
         self.started: set[int] = set()
-        self.became: set[int] = set()  # tensors that are weights since
         self.left: dict[int, int] = {}  # large results: readers to come
         self.members: set[int] = set()
 
@@ -282,9 +282,9 @@ class _Sweep:
 
     def _reads_new(self, node: Node) -> bool:
         """Say whether a node reads what is constant only since this fold."""
-        if not (self.evaluation.values or self.put_off or self.became or self.evaluation.is_pending):
+        if not (self.evaluation.values or self.put_off or self.folder.became or self.evaluation.is_pending):
             return False
-        has, put_off, became = self.evaluation.has, self.put_off, self.became
+        has, put_off, became = self.evaluation.has, self.put_off, self.folder.became
         return any(has(key) or key in put_off or key in became for key in map(id, node._inputs))
 
     def _flatten(self, node: Node, index: int) -> list[Node] | None:
@@ -408,7 +408,7 @@ class _Sweep:
         self.options.rewrote(self.graph, node, f"is {value.tolist()}")
         node._outputs.clear()
         output.to_constant(value)
-        self.became.add(id(output))
+        self.folder.became.add(id(output))
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -484,7 +484,7 @@ class _Sweep:
                 self.options.large.append(t._name)
             self.evaluation.forget(t)
             t._hold(array)
-            self.became.add(id(t))
+            self.folder.became.add(id(t))
         node._outputs.clear()
 
     # -- growth -----------------------------------------------------------------------------------

@@ -344,3 +344,30 @@ def test_random_graphs_keep_their_outputs(seed, steps):
         except (Fail, RuntimeException):  # ONNX Runtime loses an input of a body where a cast to the same type is read there only
             continue
         assert_same(expected, run(result, feeds))
+
+
+def test_folding_again_reaches_into_bodies():
+    source = model(
+        """g (float[2, 3, 16] x, bool c) => (float[n] y) <float one = {1}, float two = {2}> {
+          i = Identity(x) t = Transpose <perm = [0, 1, 2]> (i) s = Shape(t) f = Cast <to = 1> (s) r = Sqrt(f) e = Exp(r)
+          y = If(c) <then_branch = a () => (float[n] p) { q = Add(e, one) p = Sqrt(q) }, else_branch = b () => (float[n] u) { v = Mul(e, two) u = Exp(v) }>
+        }"""
+    )
+    graph = gs.import_onnx(source).simplify()
+    assert [node.op for _, node in walk.nodes(graph)] == ["If"]
+    for c in (True, False):
+        feeds = {"x": np.zeros((2, 3, 16), np.float32), "c": np.array(c)}
+        assert_same(run(source, feeds), run(gs.export_onnx(graph), feeds))
+
+
+def test_sizes_that_only_a_computed_weight_tells_are_used():
+    source = model(
+        """g (float[2, 3, 16] x, float[1, 4] z) => (int64[k] y, float[a, b] w) <float limit = {1.6}, int64[1] axis = {1}> {
+          i = Identity(x) t = Relu(i) s = Shape(t) f = Cast <to = 1> (s) r = Sqrt(f) large = Greater(r, limit)
+          kept = Compress <axis = 0> (f, large) column = Unsqueeze(kept, axis) w = Add(column, z) y = Shape(w)
+        }"""
+    )
+    graph = gs.import_onnx(source).simplify()
+    assert [node.op for _, node in walk.nodes(graph)] == ["Add"]
+    feeds = {"x": np.zeros((2, 3, 16), np.float32), "z": np.ones((1, 4), np.float32)}
+    assert_same(run(source, feeds), run(gs.export_onnx(graph), feeds))
