@@ -42,6 +42,7 @@ class Work:
         self._in_function = isinstance(root, Function)
         self._facts: ShapeFacts | None = None
         self._former: ShapeFacts | None = None
+        self._has_bodies = False  # or had some when facts were found
         self._edit: Editor | None = None
         self._by_op: dict[str, list[tuple[Graph, Node]]] | None = None
         self._graphs: list[Graph] | None = None
@@ -55,6 +56,7 @@ class Work:
         if self._facts is None:
             self._facts = ShapeFacts(self.root, self._former)
             self._former = None
+            self._has_bodies = len(self.graphs()) > 1
             for tensor, what in self._facts.conflicts:
                 self.report.warn(f"tensor '{tensor.name}' is {what}")
         return self._facts
@@ -83,11 +85,12 @@ class Work:
         self._former, self._facts = self._facts, None
 
     def refresh_facts(self) -> None:
-        """Forget facts where weights that were folded since may tell more."""
+        """Forget facts where weights that were folded since may tell more: in a body they tell about its node, as does the branch that an ``If`` became."""
         facts = self._facts
         if facts is None:
             return
-        if any(isinstance(t, Constant) and facts.is_outdated_by(t) for owner in self.graphs() for node in owner.nodes for t in node._inputs):
+        weights = (t for owner in self.graphs() for node in owner.nodes for t in node._inputs if isinstance(t, Constant))
+        if self._has_bodies or any(map(facts.is_outdated_by, weights)):
             self.forget_facts()
 
     def nodes(self, ops: Iterable[str]) -> list[tuple[Graph, Node]]:

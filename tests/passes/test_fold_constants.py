@@ -542,3 +542,11 @@ def test_folding_again_goes_on_from_what_is_ready(limit, size_threshold):
     assert [node.op for node in again.cleanup().nodes] == [node.op for node in whole.cleanup().nodes]
     assert "Neg" in {node.op for node in again.nodes}
     assert "Cast" not in {node.op for node in again.nodes}
+
+
+def test_exact_float16_is_computed_whatever_it_waits_for():
+    half = "g (float[2, 4] x) => (int64[n] y) { s = Shape(x) h = Cast <to = 10> (s) "
+    graph = parse(half + "f = Floor(h) m = Mul(f, f) r = Sqrt(m) y = Cast <to = 7> (r) }").fold_constants()
+    assert graph.outputs[0].values.tolist() == [2, 4]
+    graph = parse(half + "r = Sqrt(h) m = Mul(r, r) y = Cast <to = 7> (m) }").fold_constants().cleanup()
+    assert [node.op for node in graph.nodes] == ["Sqrt", "Mul", "Cast"]

@@ -371,3 +371,32 @@ def test_sizes_that_only_a_computed_weight_tells_are_used():
     assert [node.op for _, node in walk.nodes(graph)] == ["Add"]
     feeds = {"x": np.zeros((2, 3, 16), np.float32), "z": np.ones((1, 4), np.float32)}
     assert_same(run(source, feeds), run(gs.export_onnx(graph), feeds))
+
+
+@pytest.mark.parametrize(
+    ("rest", "left"),
+    [
+        (
+            """w = If(c) <then_branch = p () => (float[e, f] q) { q = Add(z, limit) },
+                         else_branch = e () => (float[g, h] u) { v = NonZero(z) u = Cast <to = 1> (v) }>
+               b = Sigmoid(w) y = Shape(b)""",
+            ["Add"],
+        ),
+        (
+            """w = Loop(two, "", z) <body = b (int64 j, bool k, float[e, f] a) => (bool l, float[g, h] o) { l = Identity(k)
+                 o = If(c) <then_branch = p () => (float[e1, f1] q) { q = Relu(a) },
+                            else_branch = e () => (float[g1, h1] u) { v = NonZero(a) u = Cast <to = 1> (v) }> }>
+               y = Shape(w)""",
+            ["Loop", "Identity", "Relu"],
+        ),
+    ],
+)
+def test_sizes_that_only_the_branch_of_a_folded_if_tells_are_used(rest, left):
+    source = model(
+        f"""g (float[2, 3, 16] x, float[2, 5] z) => (float[r1, r2] w, int64[r3] y) <int64 two = {{2}}, int64 first = {{0}}, float limit = {{3}}> {{
+          i = Identity(x) t = Relu(i) s = Shape(t) f = Cast <to = 1> (s) r = Sqrt(f) d = Gather <axis = 0> (r, first) c = Less(d, limit) {rest} }}"""
+    )
+    graph = gs.import_onnx(source).simplify()
+    assert [node.op for _, node in walk.nodes(graph)] == left
+    feeds = {"x": np.zeros((2, 3, 16), np.float32), "z": np.ones((2, 5), np.float32)}
+    assert_same(run(source, feeds), run(gs.export_onnx(graph), feeds))
