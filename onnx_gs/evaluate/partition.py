@@ -76,7 +76,7 @@ class Evaluation:
         """Say whether nodes wait to be evaluated."""
         return bool(self._pending)
 
-    def has(self, key: int) -> bool:
+    def knows_id(self, key: int) -> bool:
         """Say whether the computed tensor of an id has a value, or is about to get one."""
         return key in self.values or key in self._awaited
 

@@ -102,9 +102,20 @@ def text(stored: bytes) -> str | bytes:
 class NotTextError(GraphError):
     """A name in a model is no UTF-8 text; protobuf gives its bytes then."""
 
-    def __init__(self, name: object) -> None:
+    def __init__(self, name: object, what: str = "a name in the model") -> None:
         """Show the bytes."""
-        super().__init__(f"a name in the model is no UTF-8 text: {name!r:.80}", fix="the model is damaged; export it again")
+        super().__init__(f"{what} is no UTF-8 text: {name!r:.80}", fix="the model is damaged; export it again")
+
+
+def check_names(names: Iterable[object]) -> None:
+    """Raise for the first name that is no text.
+
+    Raises:
+        NotTextError: there is one.
+    """
+    names = list(names)
+    if bytes in map(type, names):
+        raise NotTextError(next(name for name in names if isinstance(name, bytes)))
 
 
 def decode_all(protos: Iterable[Any], body: Callable[[Any], Graph], weight: Callable[[Any], LazyValues]) -> OrderedDict[str, Any]:
@@ -114,8 +125,7 @@ def decode_all(protos: Iterable[Any], body: Callable[[Any], Graph], weight: Call
         NotTextError: a name is no text.
     """
     found = OrderedDict((a.name, decode(a, body, weight)) for a in protos)
-    if bytes in map(type, found):
-        raise NotTextError(next(name for name in found if isinstance(name, bytes)))
+    check_names(found)
     return found
 
 

@@ -86,9 +86,9 @@ class ProtoCodec:
         """Give the ``DataLocation`` number that a weight was read with; None where its message has none."""
         return tensor_data.data_location(source)
 
-    def load(self, source: Any, region: Any) -> np.ndarray[Any, Any]:
-        """Read a weight's numbers."""
-        return tensor_data.load(source, region)
+    def load(self, source: Any, region: Any, *, peek: bool = False) -> np.ndarray[Any, Any]:
+        """Read a weight's numbers; with ``peek`` for a look only."""
+        return tensor_data.load(source, region, peek=peek)
 
     def raw(self, source: Any) -> bytes | None:
         """Give the bytes of a weight as its message stores them; None where it does not, or not plainly."""

@@ -103,9 +103,7 @@ def import_model(
         model_proto = copied
     with collector_paused():
         try:
-            importer = _Importer(graph_type, function_type, base_dir, source_file, absent=absent)
-            importer.trusted = source_file is None or not in_attributes
-            return importer.model(model_proto)
+            return _Importer(graph_type, function_type, base_dir, source_file, absent=absent, in_attributes=in_attributes).model(model_proto)
         except UnicodeDecodeError as error:
             raise NotTextError(str(error)) from error
 
@@ -120,6 +118,7 @@ class Importer:
         source_file: the model's file, where large weights were left in it.
         ir_version: decides what an initializer means that is also an input.
         absent: where data files that are missing are put; None raises.
+        in_attributes: large weights that were left in the file may be in attributes.
     """
 
     def __init__(
@@ -130,6 +129,8 @@ class Importer:
         source_file: Any = None,
         ir_version: int | None = None,
         absent: dict[str, AbsentFile] | None = None,
+        *,
+        in_attributes: bool = True,
     ) -> None:
         """Keep what all graphs of a model share."""
         self.graph_type = graph_type
@@ -138,8 +139,7 @@ class Importer:
         self.source_file = source_file
         self.ir_version = ir_version
         self.absent = absent
-        #: Are all weights in attributes where ONNX lets attributes hold any?
-        self.trusted = source_file is None
+        self._are_plain = source_file is None or not in_attributes  # no attribute of a plain operator has a weight that only this importer finds
         self.opset: int | None = None
         self.domains: Any = None
         self.functions: list[Function] = []
@@ -206,7 +206,7 @@ class Importer:
         new, find, describe = object.__new__, local.get, described.get
         new_list, append = SynchronizedList.__new__, list.append
         plain = PLAIN
-        trusted = self.trusted
+        are_plain = self._are_plain
         for proto in protos:
             node = new(Node)
             node.op = op = proto.op_type
@@ -258,7 +258,7 @@ class Importer:
                 node.domain = proto.domain
             else:
                 node.domain = None
-                if trusted and op in plain:
+                if are_plain and op in plain:
                     continue
             if proto.attribute and self._needs_decoding(proto):
                 append(waiting, node)
@@ -314,6 +314,7 @@ class Importer:
             tensor = local.get(value.name) or self._unknown(value.name, local, outer, value)  # type: ignore[assignment]
             graph._outputs.append(tensor)
             record.outputs.append((value, tensor))
+        attributes.check_names([proto.name, *(v.name for v in proto.output), *names, *(n.tensor_name for n in proto.quantization_annotation)])
         returned = {id(t) for t in graph._outputs}
         record.unused = [t for t in record.initializers if isinstance(t, Constant) and not t._outputs and id(t) not in returned]
         record.value_info = [(value, local.get(name) or _lookup(name, local, outer)) for value, name in zip(values, names)]
@@ -367,9 +368,7 @@ class Importer:
         except GraphError as error:
             error.where = error.where or f"{'function' if isinstance(graph, Function) else 'graph'} '{graph.name}'"
             raise
-        names = [*local, *[text for node in graph.nodes for text in (node.op, node.name, node.domain)]]
-        if bytes in map(type, names):  # what protobuf gives where text is no UTF-8
-            raise NotTextError(next(name for name in names if isinstance(name, bytes)))
+        attributes.check_names([*local, *[text for node in graph.nodes for text in (node.op, node.name, node.domain)]])
         scopes = (*outer, local)
         for node in waiting:
             node._attrs = self.attributes(node._source, scopes)
@@ -395,6 +394,7 @@ class Importer:
             tensor = variable(name, described.get(name))
             local.setdefault(name, tensor)
             function._inputs.append(tensor)
+        attributes.check_names([proto.name, proto.domain, *proto.input, *proto.output, *function.attrs])
         self._body(function, proto, local, (), described)
         for name in proto.output:
             function._outputs.append(local.get(name) or self._unknown(name, local, (), described.get(name)))

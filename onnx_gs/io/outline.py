@@ -24,7 +24,7 @@ SMALL_FILE = 32 << 20
 #: A file below this size is parsed whole, as is one with less than ``BYTES_A_FIELD`` to a field: there is little to leave out.
 TINY_FILE = 1 << 20
 BYTES_A_FIELD = 1 << 10
-#: In larger files, contents of ``raw_data`` from this size on stay in the file.
+#: Contents of ``raw_data`` from this size on stay in the file.
 LARGE_WEIGHT = 4 << 10
 
 _RAW_DATA = 9
@@ -66,7 +66,8 @@ def outline(path: str | os.PathLike[str]) -> Outline:
         path: the file.
 
     Returns:
-        The model, and the file in which its large weights are; None where there are none. ``inline_region`` tells which and where.
+        The model; the file in which its large weights are, None where there are none; and whether some are in attributes. ``inline_region`` tells
+        which and where.
 
     Raises:
         ModelFileError: the file cannot be read, or is no ONNX model.
@@ -102,12 +103,12 @@ def outline_file(file: SourceFile) -> Outline:
     """Read the structure of an open model file, as ``outline`` does."""
     if file.size >= SMALL_FILE:
         return _outlined(file, _Skeleton(file))
-    if file.size >= TINY_FILE:
-        content = file.mapping(file.size)
-        if content is not None:
-            with suppress(wire.FieldLimitError):
-                return _outlined(file, _Skeleton(wire.Memory(content, file.name), file.size // BYTES_A_FIELD))
-    return _outline_content(file.read(0, file.size), file.name)
+    content = file.mapping(file.size) if file.size >= TINY_FILE and file.may_stay_open() else None
+    if content is None:
+        return _outline_content(file.read(0, file.size), file.name)
+    with suppress(wire.FieldLimitError):
+        return _outlined(file, _Skeleton(wire.Memory(content, file.name), file.size // BYTES_A_FIELD))
+    return _parsed_whole(file.read(0, file.size), file.name)
 
 
 def _outline_content(content: bytes, name: str) -> Outline:
@@ -115,6 +116,10 @@ def _outline_content(content: bytes, name: str) -> Outline:
         file = MemoryFile(content, name)
         with suppress(wire.FieldLimitError):
             return _outlined(file, _Skeleton(file, len(content) // BYTES_A_FIELD))
+    return _parsed_whole(content, name)
+
+
+def _parsed_whole(content: bytes, name: str) -> Outline:
     return Outline(_parsed(content, wire.Memory(content, name)))
 
 
@@ -130,7 +135,7 @@ def _outlined(file: SourceFile, skeleton: _Skeleton) -> Outline:
 def inline_region(tensor: onnx.TensorProto) -> tuple[int, int] | None:
     """Give offset and length of a weight that was left in the model's own file; None for any other.
 
-    Only for tensors of an ``Outline`` that has a file: there the reserved key is known to come from here.
+    Only for tensors of an ``Outline`` that has a file: only this process knows the key, so no file can hold it.
     """
     for entry in reversed(tensor.external_data):
         if entry.key == wire.INLINE_KEY:
@@ -183,14 +188,19 @@ class _Skeleton:
             raise self._walker.fail(f"messages nest more than {wire.DEPTH_LIMIT} deep", start)
         leads, single = _KINDS[kind]
         if single:
-            fields = list(self._walker.fields(start, end))
-            repeated = single.intersection(n for n, count in Counter(f.number for f in fields).items() if count > 1)
-            fields = [f for f in fields if f.number not in repeated]  # protobuf merges them; leave that to it
+            counts: Counter[int] = Counter()
+            fields = []
+            for field in self._walker.fields(start, end):
+                if field.number in single:
+                    counts[field.number] += 1
+                if field.kind == wire.BYTES and field.end - field.content >= LARGE_WEIGHT:
+                    fields.append(field)
+            fields = [f for f in fields if counts[f.number] < 2]  # protobuf merges what is repeated; leave that to it
         else:
             fields = self._walker.large_fields(start, end, LARGE_WEIGHT)
         total, copied = 0, start
         for field in fields:
-            if field.number not in leads or field.kind != wire.BYTES or field.end - field.content < LARGE_WEIGHT:
+            if field.number not in leads:
                 continue
             total += self._copy(copied, field.start) + self._inside(leads[field.number], field, depth, kind)
             copied = field.end
@@ -209,7 +219,7 @@ class _Skeleton:
 
     def _tensor(self, start: int, end: int) -> int:
         raw: list[Field] = []
-        if self._walker.whole is not None:
+        if self._walker.whole is not None:  # at hand, walking is cheaper than parsing: there is no limit to how many fields
             raw = [f for f in self._walker.large_fields(start, end, LARGE_WEIGHT, _RAW_DATA) if f.number == _RAW_DATA]
         else:
             for count, field in enumerate(self._walker.fields(start, end)):
@@ -247,7 +257,7 @@ def _parsed(content: bytes, source: wire.Readable, *, skeleton: bool = False) ->
 
 
 def check_text(path: str) -> None:
-    """Look for the first name in a model's file that is no UTF-8.
+    """Raise for the first name in a model's file that is no UTF-8; return where there is none.
 
     Raises:
         ModelFileError: there is one; it tells where.

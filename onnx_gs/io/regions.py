@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 OPEN_FILES = 64
 #: Bytes moved by one system call.
 CHUNK = 32 << 20
+#: Weights in a smaller file are copied when their values are asked for: what a script holds does not change with a file that is written over.
+COPIED_FILE = 32 << 20
+#: Files of weights kept open for models of less than 32 MiB, beyond which such a model's file is read whole.
+PINNED_FILES = 64
 #: Files mapped at one time where each mapping holds a descriptor (Python before 3.13); further ones are read instead.
 MAPPED_FILES = 256
 
@@ -117,6 +121,15 @@ class SourceFile:
         """
         with self._borrowed():
             self._pinned = True
+
+    def may_stay_open(self) -> bool:
+        """Say whether the file is open for good already, or few enough others are."""
+        return self._pinned or sum(f is not None and f._pinned for f in [r() for r in list(_live.values())]) < PINNED_FILES
+
+    @property
+    def is_copied(self) -> bool:
+        """Say whether values of weights are copies of what is in the file."""
+        return self.size < COPIED_FILE
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -221,7 +234,7 @@ class SourceFile:
             return known
 
     def _check_unchanged(self, descriptor: int, end: int) -> int:
-        """Give the file's size now; where that is less than ``end``, the caller has the better words for it.
+        """Give the file's size now; it may be less than ``end``, which the caller reports.
 
         Raises:
             ModelFileError: the bytes up to ``end`` are no longer those of before.
@@ -329,7 +342,7 @@ class AbsentFile(_StandIn):
 
 
 class MemoryFile(_StandIn):
-    """The whole content of a small file, read once: weights are views of it, and what happens to the file later does not matter.
+    """The content of a small model that came from a stream, or from a file that is not kept open: weights are views of it.
 
     Args:
         content: the bytes.
@@ -342,6 +355,11 @@ class MemoryFile(_StandIn):
         """Open nothing."""
         super().__init__(name, len(content), pinned=True)
         self.content = content
+
+    @property
+    def is_copied(self) -> bool:
+        """Say no: nobody writes over it."""
+        return False
 
     def pin(self) -> None:
         """Do nothing: it cannot go away."""
@@ -500,7 +518,17 @@ class Region:
         self.length = length
 
     def view(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Give the bytes, read-only, as a map of the file: no copy, no private memory.
+        """Give the bytes, read-only: of a file from ``COPIED_FILE`` on a map of it, no copy and no private memory; of a smaller one a copy.
+
+        Raises:
+            ModelFileError: the file is no longer what it was.
+        """
+        if self.length and self.file.is_copied:
+            return np.frombuffer(self.file.read(self.offset, self.length), np.uint8)
+        return self.peek()
+
+    def peek(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Give the bytes, read-only, as a map of a file of any size: for a look, as who writes over the file changes them.
 
         Raises:
             ModelFileError: the file is no longer what it was.

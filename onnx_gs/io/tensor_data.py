@@ -57,8 +57,8 @@ def shape_of(proto: Any) -> tuple[int, ...]:
 
 
 def nbytes_of(proto: Any) -> int:
-    """Give the bytes of a weight, or of a value description, as a dense array; 0 where its element type is not known."""
-    if isinstance(proto, onnx.TensorProto):
+    """Give the bytes of a weight, dense or sparse, as a dense array; 0 where its element type is not known."""
+    if isinstance(proto, onnx.TensorProto):  # without making a dtype, as for most
         known, shape = dtypes.BY_NUMBER.get(proto.data_type), proto.dims[:]
     else:
         known, shape = dtypes.find(dtype_of(proto)), shape_of(proto)
@@ -216,10 +216,10 @@ def _text(item: bytes) -> str | bytes:
         return item
 
 
-def load(proto: Any, region: Any = None) -> Array:
+def load(proto: Any, region: Any = None, *, peek: bool = False) -> Array:
     """Read a weight: from the region of a file, or else from the message.
 
-    Arrays over raw bytes or a mapped file are read-only; those decoded from typed fields are not.
+    Arrays over raw bytes or a file are read-only; those decoded from typed fields are not. With ``peek``, the array is for a look only.
 
     Raises:
         GraphError: the message is malformed, or of an element type unknown to this version.
@@ -239,7 +239,7 @@ def load(proto: Any, region: Any = None) -> Array:
             raise GraphError("strings cannot be stored outside the message", where=_where(proto))
         if region.length != known.nbytes(count):
             raise _wrong_size(proto, "external data", region.length, known.nbytes(count))
-        return _from_bytes(proto, region.view(), known, shape, count)
+        return _from_bytes(proto, region.peek() if peek else region.view(), known, shape, count)
     if proto.HasField("raw_data"):
         if known is dtypes.STRING:
             raise GraphError("strings cannot be stored as raw data", where=_where(proto))

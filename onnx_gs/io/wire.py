@@ -173,6 +173,8 @@ class Walker:
             ModelFileError: a field is malformed, or does not end where the message does.
         """
         found: list[Field] = []
+        if self.whole is None and not always:
+            return list(self.fields(start, end, at_least))
         if self.whole is None:
             return [f for f in self.fields(start, end) if f.kind == BYTES and (f.end - f.content >= at_least or f.number == always)]
         window, at, seen, wanted = self._window, start, 0, always << 3 | BYTES
@@ -198,7 +200,7 @@ class Walker:
                 elif length < 0x80 and tag in numbers:
                     at += 2
                     continue
-            elif self._seen + seen > self._limit:
+            elif self._seen + seen > self._limit:  # asked near the end only, where each message comes by
                 break
             field = self._field(window, 0, at, end)
             if field.kind == BYTES and (field.end - field.content >= at_least or field.number == always):

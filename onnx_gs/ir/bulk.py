@@ -17,7 +17,10 @@ _spared = 0
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the cyclic collector: while a graph is built it would rescan, again and again, what is being built."""
+    """Pause the cyclic collector: while a graph is built it would rescan, again and again, what is being built.
+
+    The first few times in a process, what was built also counts as old; after that the collector must see what is dropped.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

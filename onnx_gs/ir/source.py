@@ -54,8 +54,8 @@ class Codec(Protocol):
     def data_location(self, source: Source) -> int | None:
         """Give the ``DataLocation`` number that a weight was read with."""
 
-    def load(self, source: Source, region: Any) -> np.ndarray[Any, Any]:
-        """Read a weight's numbers, from the message or from the region of a file that holds them."""
+    def load(self, source: Source, region: Any, *, peek: bool = False) -> np.ndarray[Any, Any]:
+        """Read a weight's numbers, from the message or from the region of a file that holds them; with ``peek`` for a look only."""
 
     def raw(self, source: Source) -> bytes | None:
         """Give the little-endian bytes of a weight as its message stores them; None where it does not, or packs elements."""

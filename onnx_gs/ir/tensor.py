@@ -474,9 +474,13 @@ class Constant(Tensor):
             new.__dict__.update(extra)
         return new
 
+    def peek(self) -> np.ndarray[Any, Any]:
+        """Give the numbers for a look that keeps none of them; lazy values stay unread."""
+        return self._values.peek() if isinstance(self._values, LazyValues) else self._values
+
     @property
     def values(self) -> np.ndarray[Any, Any]:
-        """The numbers. Lazy values are read here and nowhere else; those of a file are mapped, read-only."""
+        """The numbers. Lazy values are read here and nowhere else; those of a file are read-only, and of a large one mapped."""
         if isinstance(self._values, LazyValues):
             self._origin = self._values
             self._values = self._values.load()

@@ -72,6 +72,15 @@ class LazyValues:
         """
         return source.codec().load(self._source, self._region)
 
+    def peek(self) -> np.ndarray[Any, Any]:
+        """Read the values for a look that keeps none of them: of a file of any size they are a map.
+
+        Raises:
+            ModelFileError: as ``load`` does.
+            GraphError: as ``load`` does.
+        """
+        return source.codec().load(self._source, self._region, peek=True)
+
     def raw(self) -> bytes | None:
         """Give the little-endian bytes where the message holds them plainly, which is quicker than an array of them; None where it does not."""
         return None if self._region is not None else source.codec().raw(self._source)

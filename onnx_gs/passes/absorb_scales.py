@@ -62,7 +62,7 @@ class AbsorbScales(NodePass):
         weight = reader._inputs[1]
         if not isinstance(weight, Constant) or not work.is_private(weight) or weight.nbytes > _MOST_BYTES or weight._export_dtype is not None:
             return
-        values = weight.values
+        values = weight.peek()
         if values.dtype not in {np.dtype(np.float32), np.dtype(np.float64)} or work.facts.dtype(x) is not dtypes.of(weight):
             return
         if not (np.isfinite(values.min(initial=0)) and np.isfinite(values.max(initial=0))):

@@ -13,6 +13,8 @@ from onnx_gs.ir.show import Places
 if TYPE_CHECKING:
     from onnx_gs.ir import Graph, Node
 
+_new = tuple.__new__  # a named tuple's own constructor takes as long as the rest of an entry
+
 
 class Entry(NamedTuple):
     """One thing that a pass did, or declined to do.
@@ -34,8 +36,6 @@ class Entry(NamedTuple):
     def as_dict(self) -> dict[str, str]:
         """Give the entry as the command line's JSON has it."""
         return {"pass": self.pass_name, "node": self.node, "op": self.op, "path": self.path, **({"reason": self.reason} if self.reason else {})}
-
-_new = tuple.__new__
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Report:
 
     def _entry(self, graph: Graph, node: Node, reason: str) -> Entry:
         op = node.op
-        return _new(Entry, (self.current, node.name or op, op, self.path(graph, node), reason))  # there may be thousands
+        return _new(Entry, (self.current, node.name or op, op, self.path(graph, node), reason))
 
     def path(self, graph: Graph, node: Node) -> str:
         """Give the path of a node, as entries have it."""
@@ -111,6 +111,7 @@ class Pass:
     """
 
     name: ClassVar[str] = ""
+    needs: ClassVar[frozenset[str]] = frozenset()  # ONNX's operators without any of which it has nothing to do; none where it looks at all nodes
     shares: ClassVar[bool] = False  # whether it keeps what other passes found out (``Report.shared``) in step with its edits
 
     def __post_init__(self) -> None:

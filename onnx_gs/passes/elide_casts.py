@@ -44,13 +44,24 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
         root: the model's graph, or the function: gives fresh names, and the opset.
         holder: the node that has the graph as a body, if any; a ``Loop`` tells how far its counters go.
     """
-    readers = [
-        reader
+    opset = (root if root is not None else graph).opset
+    found = {
+        id(reader): reader
         for cast in graph.nodes
         if cast.op == "Cast" and _casts_to_float(cast) and _may_matter(cast)
         for reader in cast._outputs[0]._outputs
-        if reader.op in _OPS and _reads_casts_only(reader, graph, report)
-    ]
+        if reader.is_onnx and opset >= _OPS.get(reader.op, opset + 1)
+    }
+    if not found:
+        return 0
+    members = {id(node) for node in graph.nodes}
+    readers = []
+    for reader in found.values():
+        other = _other_than_casts(reader)
+        if other is None:
+            readers.append(reader)
+        elif report is not None and id(reader) in members:
+            report.decline(graph, reader, f"its input '{other.name}' is no cast integer")
     if not readers:
         return 0
     wanted = _sources(readers)
@@ -61,7 +72,7 @@ def elide_casts(graph: Graph, report: Report | None = None, root: Graph | None =
 
 
 def _sources(readers: list[Node]) -> set[int]:
-    """Give the ids of the nodes that read casts, and of those on which the ranges of what they read depend."""
+    """Give the ids of these nodes, and of those on which the ranges of what they read depend."""
     found: set[int] = set()
     pending = list(readers)
     while pending:
@@ -80,14 +91,9 @@ def _casts_to_float(node: Node) -> bool:
     return dtypes.find(node.attrs.get("to")) is dtypes.FLOAT
 
 
-def _reads_casts_only(reader: Node, graph: Graph, report: Report | None) -> bool:
-    """Say whether a node reads constants and casts to float, and nothing else: no ranges have to be found for another."""
-    for t in reader._inputs:
-        if not isinstance(t, Constant) and not (len(t._inputs) == 1 and _casts_to_float(t._inputs[0])):
-            if report is not None:
-                report.decline(graph, reader, f"its input '{t.name}' is no cast integer")
-            return False
-    return True
+def _other_than_casts(reader: Node) -> Tensor | None:
+    """Give an operand that is neither a constant nor a cast to float, so that no ranges have to be found; None where there is none."""
+    return next((t for t in reader._inputs if not isinstance(t, Constant) and not (len(t._inputs) == 1 and _casts_to_float(t._inputs[0]))), None)
 
 
 def _may_matter(cast: Node) -> bool:

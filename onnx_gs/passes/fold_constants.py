@@ -73,7 +73,7 @@ def fold_constants(
         max_growth: bytes by which the model may grow in all: results less the weights that they replace. Results are stored, the last in the graph
             first, while they fit; what is skipped has its inputs stored and is listed in the report. None for no limit.
         ready: ids of nodes that can be computed since the graph was folded before: only they, what depends on them, and nodes with bodies are
-            looked at.
+            looked at. Tensors of one name must be joined already.
         report: where to note what was done.
 
     Raises:
@@ -284,8 +284,8 @@ class _Sweep:
         """Say whether a node reads what is constant only since this fold."""
         if not (self.evaluation.values or self.put_off or self.folder.became or self.evaluation.is_pending):
             return False
-        has, put_off, became = self.evaluation.has, self.put_off, self.folder.became
-        return any(has(key) or key in put_off or key in became for key in map(id, node._inputs))
+        knows, put_off, became = self.evaluation.knows_id, self.put_off, self.folder.became
+        return any(knows(key) or key in put_off or key in became for key in map(id, node._inputs))
 
     def _flatten(self, node: Node, index: int) -> list[Node] | None:
         condition = node._inputs[0]
@@ -594,11 +594,11 @@ class FoldConstants(Pass):
     size_threshold: int | None = None
     max_growth: int | None = None
     should_exclude_node: Callable[[Node], bool] | None = None
-    ready: set[int] | None = None
 
     def run(self, graph: Graph, report: Report) -> None:
         """Fold the graph, its bodies and functions."""
         fold_constants(
             graph, fold_shapes=self.fold_shapes, flatten_subgraphs=self.flatten_subgraphs, size_threshold=self.size_threshold,
-            max_growth=self.max_growth, should_exclude_node=self.should_exclude_node, ready=self.ready, report=report,
+            max_growth=self.max_growth, should_exclude_node=self.should_exclude_node,
+            ready=report.shared.pop("ready", None), report=report,
         )  # fmt: skip

@@ -38,6 +38,7 @@ class HoistCommon(Pass):
     """
 
     name: ClassVar[str] = "hoist-common"
+    needs: ClassVar[frozenset[str]] = frozenset({"If"})
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place and note what was done."""

@@ -55,7 +55,7 @@ def lower_all(graphs: Iterable[Graph], *, drop: bool = False) -> None:
             if node.op == "Constant" and node.is_onnx and node._outputs and id(node._outputs[0]) not in inputs:
                 found |= lower(node)
         if found and drop:
-            graph.nodes[:] = [node for node in graph.nodes if node._outputs or node.op != "Constant"]
+            graph.nodes[:] = [node for node in graph.nodes if node._outputs or node.op != "Constant" or not node.is_onnx]
 
 
 @dataclass(frozen=True)

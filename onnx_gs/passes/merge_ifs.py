@@ -26,6 +26,7 @@ class MergeIfs(Pass):
     """
 
     name: ClassVar[str] = "merge-ifs"
+    needs: ClassVar[frozenset[str]] = frozenset({"If"})
     shares: ClassVar[bool] = True
 
     def run(self, graph: Graph, report: Report) -> None:

@@ -40,6 +40,7 @@ class NormalizeIf(Pass):
     """
 
     name: ClassVar[str] = "normalize-if"
+    needs: ClassVar[frozenset[str]] = frozenset({"If"})
 
     def run(self, graph: Graph, report: Report) -> None:
         """Rewrite the graph in place and note what was done."""

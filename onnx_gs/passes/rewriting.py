@@ -85,7 +85,10 @@ class Work:
         self._former, self._facts = self._facts, None
 
     def refresh_facts(self) -> None:
-        """Forget facts where weights that were folded since may tell more: in a body they tell about its node, as does the branch that an ``If`` became."""
+        """Forget facts where weights that were folded since may tell more.
+
+        In a body they tell about its node too, as does the branch that an ``If`` became.
+        """
         facts = self._facts
         if facts is None:
             return
@@ -248,7 +251,7 @@ def works(graph: Graph, report: Report) -> list[Work]:
     """Give the work on a graph and on each of its functions; passes of one report share it."""
     shared: dict[int, Work] = report.shared.setdefault("works", {})
     roots = [graph] if isinstance(graph, Function) else [graph, *graph.functions]
-    return [shared.get(id(root)) or shared.setdefault(id(root), Work(root, report)) for root in roots]
+    return [shared.get(id(root)) or shared.setdefault(id(root), Work(root, report)) for root in roots]  # makes none that is thrown away
 
 
 def known_facts(root: Graph, report: Report) -> ShapeFacts | None:
@@ -263,6 +266,12 @@ class NodePass(Pass):
 
     ops: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        """Need one of the operators, where nothing else is said."""
+        super().__init_subclass__()
+        if "needs" not in cls.__dict__:
+            cls.needs = frozenset(cls.ops)
 
     def run(self, graph: Graph, report: Report) -> None:
         """Look at every node of the operators, bodies and functions included."""

@@ -119,7 +119,7 @@ class _Alike:
             stored = t._values.raw()
             if stored is not None:
                 return stored
-        values = np.asarray(t.values)
+        values = np.asarray(t.peek())
         if self.dtype is dtypes.STRING:
             return tuple(values.ravel().tolist())
         if size <= _SMALL:
@@ -142,7 +142,7 @@ def _constants(graphs: list[Graph]) -> list[tuple[Graph, Node, Constant]]:
 
 
 def _raw(t: Constant) -> np.ndarray[Any, Any]:
-    values = np.ascontiguousarray(t.values).reshape(-1)  # which copies what is transposed
+    values = np.ascontiguousarray(t.peek()).reshape(-1)  # which copies what is transposed
     return values.view(np.uint8) if values.dtype.itemsize % 4 else values.view(np.uint32)
 
 

@@ -45,7 +45,7 @@ from onnx_gs.passes.slices_to_split import SlicesToSplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onnx_gs.ir import Graph, Tensor
+    from onnx_gs.ir import Graph, Node, Tensor
 
 _MOST_ROUNDS = 12
 #: Bytes by which folding may make a model larger when nothing else is said.
@@ -80,11 +80,6 @@ _ALWAYS: tuple[Pass, ...] = (
     ShareSubexpressions(),
 )
 _FUSIONS: tuple[Pass, ...] = (FuseBatchNorm(), FuseScale(), FuseConstants(), FuseGemm(), FusePad())
-#: Of each of them, by id, its name and the operators without any of which it has nothing to do; none where it looks at all nodes.
-_NEEDS = {
-    id(p): (p.name, frozenset(("If",) if not p.shares or isinstance(p, (MergeIfs, SinkIntoIfs)) else getattr(p, "ops", ())))
-    for p in (*_ALWAYS, *_FUSIONS)
-}
 
 
 @dataclass(frozen=True)
@@ -173,8 +168,7 @@ class Simplify(Pass):
         for _ in range(_MOST_ROUNDS):
             before = state
             for p in passes:
-                name, needs = _NEEDS.get(id(p)) or (p.name, frozenset(getattr(p, "ops", ())))
-                if idle.get(name) == state or (needs and not any(work.has_any(needs) for work in all_works)):
+                if idle.get(p.name) == state or (p.needs and not any(work.has_any(p.needs) for work in all_works)):
                     continue
                 count = report.changed
                 if p.shares:
@@ -185,15 +179,15 @@ class Simplify(Pass):
                 if report.changed > count:
                     state += 1
                 else:
-                    idle[name] = state
+                    idle[p.name] = state
                 if isinstance(p, ShareShapes) and state > before:
                     state += self._sweep(graph, report, ran)  # what shape arithmetic there was is mostly dead by now
             if state == before:
                 break
             self._sweep(graph, report, ran)
-            ready = _ready(graph, report) - left
-            if ready:
-                if self._fold(graph, report, weight, ran, ready):
+            ready = _ready(graph, report)
+            if ready.keys() - left.keys():
+                if self._fold(graph, report, weight, ran, ready.keys() - left.keys()):
                     for work in works(graph, report):
                         work.refresh_facts()
                 left = _ready(graph, report)
@@ -211,7 +205,9 @@ class Simplify(Pass):
         if self.max_growth is not None:
             left = self.max_growth if not ran else max(0, weight + self.max_growth - _weight(graph, report))
         count = report.changed
-        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left, ready=ready), graph, report, ran)
+        if ready is not None:
+            report.shared["ready"] = ready
+        self._foreign(FoldConstants(size_threshold=self.size_threshold, max_growth=left), graph, report, ran)
         changed = report.changed > count
         self._sweep(graph, report, ran)
         return changed
@@ -272,9 +268,9 @@ def _weight(graph: Graph, report: Report) -> int:
     return sum(seen.values())
 
 
-def _ready(graph: Graph, report: Report) -> set[int]:
-    """Give the ids of the nodes that read constants only: what folding left, or what is there to fold since."""
-    found: set[int] = set()
+def _ready(graph: Graph, report: Report) -> dict[int, Node]:
+    """Give the nodes that read constants only, by id: what folding left, or what is there to fold since."""
+    found: dict[int, Node] = {}
     for owner in _graphs(graph, report):
         for node in owner.nodes:
             for t in node._inputs:
@@ -282,7 +278,7 @@ def _ready(graph: Graph, report: Report) -> set[int]:
                     break
             else:
                 if node._inputs:
-                    found.add(id(node))
+                    found[id(node)] = node
     return found
 
 

@@ -29,6 +29,7 @@ class SinkIntoIfs(NodePass):
     """
 
     name: ClassVar[str] = "sink-into-ifs"
+    needs: ClassVar[frozenset[str]] = frozenset({"If"})
     ops: ClassVar[tuple[str, ...]] = ("Unsqueeze",)
 
     def visit(self, work: Work, owner: Graph, node: Node) -> None:

@@ -2,18 +2,19 @@ import gc
 import io
 import os
 import pickle
-import resource
 import time
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+import onnx_gs as gs
 from onnx_gs.errors import GraphError, GraphTypeError, ModelFileError, OnnxGsError
-from onnx_gs.io import outline as outlines, wire
+from onnx_gs.io import outline as outlines, regions, wire
 from onnx_gs.io.external_data import initializers
 from onnx_gs.io.files import load, save
 from onnx_gs.ir.tensor import Constant
@@ -453,14 +454,18 @@ def test_a_weight_that_cannot_be_read_leaves_nothing_behind(tmp_path, model):
     assert files(tmp_path) == before
 
 
-TEXT = """<ir_version: 10, opset_import: ["": 17]> g (float[rows, 2] x_name) => (float[rows, 2] y_name) {
+skeleton = outlines._Skeleton
+TEXT = """<ir_version: 10, opset_import: ["": 17, "local": 1]> graph_name (float[rows, 2] x_name) => (float[rows, 2] y_name) <float[1] described> {
   [node_name] y_name = LeakyRelu <alpha = 0.5> (x_name)
-}"""
+}
+<domain: "local", opset_import: ["": 17]> f_name <f_attr> (f_in) => (f_out) { f_out = LeakyRelu <alpha: float = @f_attr> (f_in) }"""
 
 
-@pytest.mark.parametrize("name", [b"x_name", b"y_name", b"node_name", b"LeakyRelu"])
+@pytest.mark.parametrize("name", [b"x_name", b"y_name", b"node_name", b"LeakyRelu", b"graph_name", b"noted", b"described", b"f_name", b"f_in", b"f_attr"])
 def test_names_that_are_no_text_are_told_with_their_place(tmp_path, name):
-    content = onnx.parser.parse_model(TEXT).SerializeToString()
+    stored = onnx.parser.parse_model(TEXT)
+    stored.graph.quantization_annotation.add(tensor_name="noted")
+    content = stored.SerializeToString()
     path = tmp_path / "m.onnx"
     path.write_bytes(content.replace(name, b"\xff" + name[1:]))
     with pytest.raises(ModelFileError, match=f"a name is not UTF-8 at byte {content.index(name)}"):
@@ -517,13 +522,13 @@ def test_an_absolute_path_needs_no_working_directory(tmp_path, model, monkeypatc
     assert load(tmp_path / "copy.onnx").tensors()["v"].values.tobytes() == weight("v", seed=1).raw_data
 
 
-def test_a_file_that_is_written_over_is_told(tmp_path):
-    gc.collect()  # graphs of other tests that nobody holds may still have files mapped, and so many are allowed
+def test_a_file_that_is_written_over_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(regions, "PINNED_FILES", 1 << 20)  # whatever graphs of other tests still hold
     path = tmp_path / "m.onnx"
     large = model_of(weight("v", seed=1, size=300_000), weight("w", seed=2, size=300_000))
     onnx.save(large, path)
     graph = load(path)
-    assert graph.tensors()["v"].values.tobytes() == weight("v", seed=1, size=300_000).raw_data
+    held = graph.tensors()["v"].values
     onnx.save(model_of(weight("v", seed=3, size=300_000), weight("w", seed=4, size=300_000)), path)
     os.utime(path, ns=(1, 1))  # a coarse clock may not tell the two apart
     with pytest.raises(ModelFileError, match="changed or replaced since the model was loaded"):
@@ -531,9 +536,53 @@ def test_a_file_that_is_written_over_is_told(tmp_path):
     with pytest.raises(ModelFileError, match="changed or replaced since the model was loaded"):
         save(graph, tmp_path / "n.onnx")
     assert files(tmp_path) == ["m.onnx"]
+    path.write_bytes(b"")
+    assert held.tobytes() == weight("v", seed=1, size=300_000).raw_data
+
+
+def test_what_was_folded_does_not_change_with_the_file(tmp_path):
+    path = tmp_path / "m.onnx"
+    text = """<ir_version: 10, opset_import: ["": 17]> g (float[n, 600] x) => (float[n, 600] y) <float[600, 600] w> {
+        t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t) }"""
+    stored = onnx.parser.parse_model(text)
+    stored.graph.initializer.append(weight("w", 360_000, seed=1))
+    stored.graph.initializer[0].dims[:] = [600, 600]
+    onnx.save(stored, path)
+    graph = gs.load(path).simplify()
+    assert [node.op for node in graph.nodes] == ["MatMul"]
+    onnx.save(onnx.parser.parse_model(TEXT), path)
+    wanted = numpy_helper.to_array(stored.graph.initializer[0]).T
+    assert np.array_equal(graph.nodes[0].inputs[1].values, wanted)
+    gs.save(graph, tmp_path / "n.onnx")
+    assert np.array_equal(gs.load(tmp_path / "n.onnx").nodes[0].inputs[1].values, wanted)
+
+
+def test_files_of_many_held_models_are_read_whole(tmp_path, monkeypatch):
+    gc.collect()
+    before = sum(file() is not None and file()._pinned for file in list(regions._live.values()))
+    monkeypatch.setattr(regions, "PINNED_FILES", before + 3)
+    large = model_of(weight("v", seed=1, size=300_000))
+    graphs = []
+    for i in range(6):
+        onnx.save(large, tmp_path / f"{i}.onnx")
+        graphs.append(load(tmp_path / f"{i}.onnx"))
+    kinds = [type(g.tensors()["v"]._values.region.file).__name__ for g in graphs]
+    assert sorted(set(kinds)) == ["MemoryFile", "SourceFile"]
+    assert kinds.count("SourceFile") <= 3
+    assert all(g.tensors()["v"].values.tobytes() == weight("v", seed=1, size=300_000).raw_data for g in graphs)
+
+
+def test_files_of_many_small_fields_are_walked_once(tmp_path, monkeypatch):
+    walks = []
+    monkeypatch.setattr(outlines, "_Skeleton", lambda *args: walks.append(args) or skeleton(*args))
+    many = helper.make_model(helper.make_graph([helper.make_node("Neg", [f"a{i}"], [f"a{i + 1}"], name="n" * 30) for i in range(20_000)], "g", [], []))
+    onnx.save(many, tmp_path / "m.onnx")
+    assert load(tmp_path / "m.onnx").nodes[-1].outputs[0].name == "a20000"
+    assert len(walks) == 1
 
 
 def test_graphs_that_nobody_holds_leave_room_for_more_files(tmp_path):
+    resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     large = model_of(weight("v", seed=1, size=300_000))
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 30, before[1]))

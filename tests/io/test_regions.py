@@ -42,7 +42,8 @@ def test_view_is_a_map(tmp_path):
     assert private_kib() - before < 8 << 10
 
 
-def test_views_share_one_map_and_outlive_the_file_object(path):
+def test_views_share_one_map_and_outlive_the_file_object(path, monkeypatch):
+    monkeypatch.setattr(regions, "COPIED_FILE", 0)
     gc.collect()  # graphs of other tests that nobody holds may still have files mapped, and so many are allowed
     file = SourceFile.of(path)
     views = [Region(file, i, 1).view() for i in range(100)]
@@ -161,8 +162,18 @@ def test_a_truncated_file_is_an_error_not_a_crash(path):
     os.truncate(path, 100)
     with pytest.raises(ModelFileError, match="file ends at byte 100"):
         region.read()
-    with pytest.raises(ModelFileError, match="file has 100 bytes"):
+    with pytest.raises(ModelFileError, match="file ends at byte 100"):
         region.view()
+    with pytest.raises(ModelFileError, match="file has 100 bytes"):
+        region.peek()
+
+
+def test_views_of_small_files_do_not_change_with_the_file(path):
+    region = Region(SourceFile.of(path), 0, 5000)
+    view = region.view()
+    path.write_bytes(b"x" * 10)
+    assert view.tobytes() == CONTENT
+    assert not view.flags.writeable
 
 
 def test_pickle_keeps_path_and_range(path):

@@ -1,5 +1,6 @@
 import onnx
 import pytest
+from hypothesis import given, strategies as st
 from onnx import helper, numpy_helper
 
 from onnx_gs.errors import ModelFileError
@@ -99,3 +100,46 @@ def test_only_large_fields_but_all_are_checked():
     assert [f.number for f in walker.fields(0, len(content), 51)] == [3]
     with pytest.raises(ModelFileError, match="field 6 claims 50 bytes"):
         list(walker.fields(0, len(content) - 1, 51))
+
+
+_parts = st.lists(
+    st.one_of(
+        st.tuples(st.integers(1, 40), st.integers(0, 400)).map(lambda part: wire.header(part[0], part[1]) + bytes(part[1])),
+        st.tuples(st.integers(1, 40), st.integers(0, 2**63)).map(lambda part: wire.varint(part[0] << 3) + wire.varint(part[1])),
+        st.integers(1, 40).map(lambda number: wire.varint(number << 3 | wire.FIXED64) + bytes(8)),
+        st.binary(max_size=3),
+    ),
+    max_size=12,
+).map(b"".join)
+
+
+class _File:
+    """Bytes that are read piece by piece."""
+
+    def __init__(self, content):
+        self.name, self.size = "m.onnx", len(content)
+        self._content = content
+
+    def read(self, offset, length):
+        return self._content[offset : offset + length]
+
+
+def _filtered(walker, start, end, at_least, always):
+    return [f for f in walker.fields(start, end) if f.kind == wire.BYTES and (f.end - f.content >= at_least or f.number == always)]
+
+
+def _attempt(fields, source, always):
+    try:
+        return fields(wire.Walker(source), 0, source.size, 128, always)
+    except ModelFileError as error:
+        return str(error)
+
+
+@given(_parts, st.integers(0, 2), st.sampled_from([0, 9, 20]))
+def test_large_fields_are_those_of_the_fields_that_are_large(content, cut, always):
+    content = content[: len(content) - cut]
+    found = []
+    for source in (wire.Memory(content, "m.onnx"), _File(content)):
+        found.append(_attempt(_filtered, source, always))
+        found.append(_attempt(wire.Walker.large_fields, source, always))
+    assert all(each == found[0] for each in found)

@@ -51,6 +51,15 @@ def test_fractions_and_true_floats_are_left():
         s = Shape (x) f = Cast <to = 1> (s) h = Add (f, t) y2 = Cast <to = 7> (h) y = Abs (y2) }""", "no cast integer")
 
 
+def test_only_what_could_be_elided_is_declined_once_and_in_its_place():
+    graph = parse("""g (float[n, 3] x, float[2] t, bool c) => (float[2] y, float[2] z, float[2] u) {
+        s = Shape (x) f = Cast <to = 1> (s) g2 = Cast <to = 1> (s) v = Max (f, g2, t) y = Neg (v) z = local.Add (f, t)
+        u = If (c) <then_branch = a () => (float[2] p) { p = Add (f, t) }, else_branch = b () => (float[2] q) { q = Identity (t) }> }""")
+    report = ElideCasts()(graph)
+    assert [(entry.op, entry.path.split(" > ")[0]) for entry in report.declined] == [("Max", "graph 'g'")]
+    assert "#?" not in report.declined[0].path
+
+
 def test_division_by_what_may_be_zero_is_left():
     assert_declines(ElideCasts(), BEFORE.format(op="Div").replace("{2}", "{0}"), "too large")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx.helper as oh
+import onnx.parser
 import pytest
 
 import onnx_gs as gs
-from onnx_gs.passes.lower_constants import LowerConstants
+from onnx_gs.passes.lower_constants import LowerConstants, lower_all
 from tests.support.rewrites import parse
 
 SPARSE = oh.make_sparse_tensor(oh.make_tensor("", 1, [2], [5.0, 6.0]), oh.make_tensor("", 7, [2], [1, 3]), [2, 2])
@@ -65,3 +66,15 @@ def test_constants_in_bodies_become_weights_there():
     LowerConstants()(graph)
     assert [len(b.nodes) for b in graph.nodes[0].subgraphs()] == [0, 1]
     onnx.checker.check_model(gs.export_onnx(graph))
+
+
+def test_lowering_all_may_take_the_nodes_out():
+    graph = gs.import_onnx(onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "other": 1]> g (float[1] x) => (float[1] y) {
+        a = Constant <value_float = 2.0> () b = other.Constant <value_float = 2.0> () c = Mul (x, a) y = Add (c, b) }"""))
+    kept = graph.copy()
+    lower_all([kept])
+    assert [node.op for node in kept.nodes] == ["Constant", "Constant", "Mul", "Add"]
+    graph.nodes[1].outputs.clear()
+    lower_all([graph], drop=True)
+    assert [(node.domain or "", node.op) for node in graph.nodes] == [("other", "Constant"), ("", "Mul"), ("", "Add")]
+    assert graph.nodes[1].inputs[1].values.tolist() == 2.0
