@@ -43,16 +43,11 @@ def values_of_node(node: Node) -> LazyValues | Array | None:
     Spec: ``ai.onnx::Constant-13``.
     """
     found = source.codec().constant(node._source) if node._attrs is None else None  # which spares most of an import decoding
-    if found is not None:
-        form, value = found
-        if form not in FORMS:
-            return None
-    else:
-        given = [name for name in node.attrs if name in FORMS]
-        if len(given) != 1 or len(node.attrs) != 1:
-            return None
-        form = given[0]
-        value = node.attrs[form]
+    if found is None and len(node.attrs) == 1:
+        found = next(iter(node.attrs.items()))
+    if found is None or found[0] not in FORMS:
+        return None
+    form, value = found
     if isinstance(value, Constant):
         if value._export_dtype is not None and dtypes.find(value._export_dtype) is not dtypes.find(value.dtype):
             return None

@@ -110,7 +110,7 @@ class ShapeFacts:
         self._fallback: dict[int, tuple[DataType | None, Shape | None]] | None = None
         self._same: dict[Any, Fact] = {} if former is None else former._same
         self._made: dict[Any, list[Fact | None]] = {} if former is None or former.opset != self.opset else former._made
-        self._stored: dict[tuple[DataType, tuple[int, ...], bytes], Fact] = {}  # of weights by the bytes that the model stores
+        self._by_bytes: dict[tuple[DataType | None, tuple[int, ...], bytes], Fact] = {}  # of weights by the bytes that the model stores
         self._own = 0  # grows with all that holds for one node only, and not for another with the same attributes and facts
         for t in root.inputs:
             self._declare_input(t)
@@ -162,7 +162,7 @@ class ShapeFacts:
         """Give what is known about a tensor that was met, and nothing about others: nothing is looked for."""
         return self._facts.get(id(tensor), _NOTHING)
 
-    def decided(self) -> set[int]:
+    def decided_ids(self) -> set[int]:
         """Give the ids of the tensors that were met and whose contents are known."""
         return {key for key, fact in self._facts.items() if fact.is_decided}
 
@@ -176,7 +176,7 @@ class ShapeFacts:
         known = dtypes.of(weight)
         if known is not None and known.kind == "float":
             return any(reader.op in READ_FLOATS for reader in weight._outputs)
-        return math.prod(weight.shape) <= MAX_ITEMS
+        return _may_hold_sizes(known, weight.shape)
 
     @property
     def has_symbolic_contents(self) -> bool:
@@ -281,15 +281,15 @@ class ShapeFacts:
         stored = tensor._values
         known = dtypes.find(stored.dtype)
         shape = tuple(stored.shape)
-        if known is None or known.kind not in {"int", "bool", "uint"} or known.bits < 8 or math.prod(shape) > MAX_ITEMS:
+        if not _may_hold_sizes(known, shape):
             found = self._facts[id(tensor)] = self._shared(known, shape, None)
             return found
         raw = stored.raw() if isinstance(stored, LazyValues) else None
-        same = None if raw is None else self._stored.get((known, shape, raw))  # models store the same sizes many times
+        same = None if raw is None else self._by_bytes.get((known, shape, raw))  # models store the same sizes many times
         if same is None:
             same = self._shared(known, shape, Contents(shape, tuple(np.asarray(tensor.values).ravel().tolist())))
             if raw is not None:
-                self._stored[known, shape, raw] = same
+                self._by_bytes[known, shape, raw] = same
         self._facts[id(tensor)] = same
         return same
 
@@ -453,6 +453,11 @@ class ShapeFacts:
     def tell_inside(self, body: Graph) -> None:
         """Walk a body about whose inputs only the declarations are known."""
         self.visit_body(body, [])
+
+
+def _may_hold_sizes(known: DataType | None, shape: tuple[int, ...]) -> bool:
+    """Say whether what a weight holds may tell about shapes."""
+    return known is not None and known.kind in {"int", "bool", "uint"} and known.bits >= 8 and math.prod(shape) <= MAX_ITEMS
 
 
 _PLAIN = frozenset({int, float, str, bytes, bool})

@@ -206,7 +206,7 @@ class SourceFile:
                 raise ModelFileError(f"file cannot be read: {_reason(error)}", where=f"file '{self.name}'") from error
         if len(found) != length:
             what = f"file ends at byte {offset + len(found)}, but bytes {offset} to {offset + length} are needed"
-            raise ModelFileError(what, where=f"file '{self.name}'", fix="the file was cut short; fetch or write it again")
+            raise ModelFileError(what, where=f"file '{self.name}'", fix="the file was cut short: load the model again, from a whole file")
         return found
 
     def mapping(self, end: int) -> mmap.mmap | bytes | None:

@@ -11,7 +11,7 @@ from onnx_gs.ir import walk
 if TYPE_CHECKING:
     from onnx_gs.ir.graph import Graph
 
-_NAME = attrgetter("_name")
+_NAME, _NODE_NAME, _INPUTS, _OUTPUTS = map(attrgetter, ("_name", "name", "_inputs", "_outputs"))
 
 
 class Names:
@@ -40,9 +40,9 @@ class Names:
         used.update(t._name for t in graph.inputs)
         used.update(t._name for t in graph.outputs)
         nodes = graph.nodes
-        used.update(map(attrgetter("name"), nodes))
-        used.update(map(_NAME, chain.from_iterable(map(attrgetter("_inputs"), nodes))))
-        used.update(map(_NAME, chain.from_iterable(map(attrgetter("_outputs"), nodes))))
+        used.update(map(_NODE_NAME, nodes))
+        used.update(map(_NAME, chain.from_iterable(map(_INPUTS, nodes))))
+        used.update(map(_NAME, chain.from_iterable(map(_OUTPUTS, nodes))))
         if graph._record is not None:
             used.update(map(_NAME, graph._record.initializers))
 

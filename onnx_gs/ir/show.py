@@ -74,9 +74,7 @@ class Places:
     def node(self, graph: Graph, node: Node) -> str:
         """Give the path of a node in a graph."""
         place = self._paths.get(id(graph)) or self.graph(graph)
-        if node.name:  # as nearly all have
-            return f"{place} > node '{node.name}' ({node.op})"
-        return f"{place} > {node_label(None, node, self._position(graph, node))}"
+        return f"{place} > {node_label(None, node, None if node.name else self._position(graph, node))}"
 
     def _position(self, graph: Graph, node: Node) -> int | None:
         count, index = self._index.get(id(graph), (-1, {}))

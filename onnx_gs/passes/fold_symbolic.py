@@ -41,7 +41,7 @@ class FoldShapeValues(Pass):
         for work in works(graph, report):
             facts = work.facts
             known: dict[int, tuple[Graph, Node]] = {}
-            decided = facts.decided()
+            decided = facts.decided_ids()
             for owner in work.graphs():
                 for node in owner.nodes:
                     outputs = node._outputs

@@ -85,12 +85,13 @@ class _Alike:
         first: the first of them.
     """
 
-    __slots__ = ("dtype", "first", "groups")
+    __slots__ = ("_peeked", "dtype", "first", "groups")
 
     def __init__(self, dtype: DataType, first: Constant) -> None:
         """Read nothing yet."""
         self.dtype = dtype
         self.first: Constant | None = first
+        self._peeked: Any = None  # what was looked at last: a file stays mapped while this is held
         self.groups: dict[Any, list[tuple[Constant, Any]]] = {}  # with the values that the key is of
 
     def twin(self, t: Constant, size: int) -> Constant | None:
@@ -104,11 +105,11 @@ class _Alike:
             self.groups[key] = [(t, t._values)]
             return None
         group[:] = [known for known in group if known[0]._outputs]
-        is_whole = size <= _SMALL or self.dtype is dtypes.STRING
+        is_all = size <= _SMALL or self.dtype is dtypes.STRING  # what the key has
         for other, held in group:
-            if other._values is held and is_whole:
+            if is_all and (other._values is held or self._key(other, size) == key):  # a pass may have changed it since
                 return other
-            if self._key(other, size) == key if is_whole else np.array_equal(_raw(t), _raw(other)):  # a pass may have changed it since
+            if not is_all and np.array_equal(_raw(t), _raw(other)):
                 return other
         group.append((t, t._values))
         return None
@@ -119,7 +120,7 @@ class _Alike:
             stored = t._values.raw()
             if stored is not None:
                 return stored
-        values = np.asarray(t.peek())
+        values = self._peeked = np.asarray(t.peek())
         if self.dtype is dtypes.STRING:
             return tuple(values.ravel().tolist())
         if size <= _SMALL:
