@@ -91,8 +91,8 @@ def _where(proto: Any) -> str:
 
 
 def _checked(proto: Any) -> tuple[DataType, tuple[int, ...], int]:
-    shape = tuple(proto.dims)
-    if any(d < 0 for d in shape):
+    shape = tuple(proto.dims[:])
+    if shape and min(shape) < 0:
         raise GraphError(f"dims {list(shape)} of a stored tensor are negative", where=_where(proto), fix="the model is damaged; export it again")
     known = dtypes.BY_NUMBER.get(proto.data_type)
     if known is None:
