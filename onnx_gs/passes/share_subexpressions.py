@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnx_gs.ir import walk
+from onnx_gs.ir import dtypes, walk
 from onnx_gs.ir.attribute import AttributeRef
 from onnx_gs.ir.tensor import Constant, Tensor
 from onnx_gs.ops import traits
@@ -129,7 +129,7 @@ def _frozen(value: Any) -> Any:
         return ("ref", value.name)
     if isinstance(value, Constant):
         values = np.asarray(value.values)
-        return ("tensor", str(value.dtype), value.shape, tuple(values.ravel().tolist()) if values.dtype == object else values.tobytes())
+        return ("tensor", dtypes.of(value), value.shape, tuple(values.ravel().tolist()) if values.dtype == object else values.tobytes())
     if isinstance(value, (list, tuple)):
         return ("list", tuple(_frozen(v) for v in value))
     if isinstance(value, bool):
