@@ -42,35 +42,14 @@ class ShareSubexpressions(Pass):
             work.finish()
 
     def _share(self, work: Work, owner: Graph, pure: set[tuple[str, str, str]]) -> None:
-        # By operator and first operand, which few nodes share: the only such node, or the nodes by all of their operands.
-        first: dict[Any, Node | dict[Any, list[Node]]] = {}
         same: dict[int, tuple[Tensor, Tensor]] = {}  # by the later tensor's id: it, and the earlier one
+        seen = _Seen(work, same)
         gone: list[Node] = []
-
-        def stands_for(t: Tensor) -> int:
-            return (id(work.edit.current(same[id(t)][1])) if id(t) in same else id(t)) if t._name else 0
-
-        def operands(node: Node) -> tuple[Any, ...]:
-            ids = [stands_for(t) for t in node._inputs]
-            if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
-                ids.reverse()
-            return (node.domain or "", *ids)
-
         for node in owner.nodes:
-            inputs = node._inputs
-            if not node._outputs or not inputs:
-                continue
-            head = stands_for(inputs[0])
-            if node.op in _ORDER_FREE and len(inputs) == 2:
-                head = min(head, stands_for(inputs[1]))
-            alike = first.setdefault((node.op, head), node)
-            if alike is node:
-                continue
-            if not isinstance(alike, dict):
-                alike = first[node.op, head] = {operands(alike): [alike]}
-            rivals = alike.setdefault(operands(node), [])
+            rivals = seen.rivals(node) if node._outputs and node._inputs else None
             if not rivals:
-                rivals.append(node)
+                if rivals is not None:
+                    rivals.append(node)
                 continue
             if not _may_share(node, pure):
                 continue
@@ -93,6 +72,46 @@ class ShareSubexpressions(Pass):
         replace_all({key: (old, work.edit.current(new)) for key, (old, new) in same.items()})
         for node in gone:
             work.edit.remove(owner, node)
+
+
+class _Seen:
+    """The nodes of a graph so far, by what they read; a tensor that gave way to an earlier one counts as that.
+
+    Args:
+        work: the work on the graph.
+        same: by a tensor's id, it and the earlier one; it may grow.
+    """
+
+    def __init__(self, work: Work, same: dict[int, tuple[Tensor, Tensor]]) -> None:
+        """Start with none."""
+        self._work, self._same = work, same
+        # By operator and first operand, which few nodes share: the only such node, or the nodes by all of their operands.
+        self._first: dict[Any, Node | dict[Any, list[Node]]] = {}
+
+    def rivals(self, node: Node) -> list[Node] | None:
+        """Give the earlier nodes with a node's operator and operands, for the caller to add to; None where the first operand alone tells it apart."""
+        inputs = node._inputs
+        head = self._id(inputs[0])
+        if node.op in _ORDER_FREE and len(inputs) == 2:
+            head = min(head, self._id(inputs[1]))
+        alike = self._first.setdefault((node.op, head), node)
+        if alike is node:
+            return None
+        if not isinstance(alike, dict):
+            alike = self._first[node.op, head] = {self._operands(alike): [alike]}
+        return alike.setdefault(self._operands(node), [])
+
+    def _operands(self, node: Node) -> tuple[Any, ...]:
+        ids = [self._id(t) for t in node._inputs]
+        if node.op in _ORDER_FREE and len(ids) == 2 and ids[0] > ids[1]:
+            ids.reverse()
+        return (node.domain or "", *ids)
+
+    def _id(self, t: Tensor) -> int:
+        if not t._name:
+            return 0
+        pair = self._same.get(id(t))
+        return id(t) if pair is None else id(self._work.edit.current(pair[1]))
 
 
 def _gives_as_much(first: Node, later: Node) -> bool:
