@@ -456,16 +456,21 @@ def test_a_weight_that_cannot_be_read_leaves_nothing_behind(tmp_path, model):
 
 skeleton = outlines._Skeleton
 TEXT = """<ir_version: 10, opset_import: ["": 17, "local": 1]> graph_name (float[rows, 2] x_name) => (float[rows, 2] y_name) <float[1] described> {
-  [node_name] y_name = LeakyRelu <alpha = 0.5> (x_name)
+  y_name = LeakyRelu <alpha = 0.5> (x_name)
 }
 <domain: "local", opset_import: ["": 17]> f_name <f_attr> (f_in) => (f_out) { f_out = LeakyRelu <alpha: float = @f_attr> (f_in) }"""
 
 
+def named():
+    stored = onnx.parser.parse_model(TEXT)
+    stored.graph.node[0].name = "node_name"
+    stored.graph.quantization_annotation.add(tensor_name="noted")
+    return stored
+
+
 @pytest.mark.parametrize("name", [b"x_name", b"y_name", b"node_name", b"LeakyRelu", b"graph_name", b"noted", b"described", b"f_name", b"f_in", b"f_attr"])
 def test_names_that_are_no_text_are_told_with_their_place(tmp_path, name):
-    stored = onnx.parser.parse_model(TEXT)
-    stored.graph.quantization_annotation.add(tensor_name="noted")
-    content = stored.SerializeToString()
+    content = named().SerializeToString()
     path = tmp_path / "m.onnx"
     path.write_bytes(content.replace(name, b"\xff" + name[1:]))
     with pytest.raises(ModelFileError, match=f"a name is not UTF-8 at byte {content.index(name)}"):
@@ -475,7 +480,7 @@ def test_names_that_are_no_text_are_told_with_their_place(tmp_path, name):
 
 
 def test_names_that_are_no_text_and_decoded_late_are_told_when_they_are_asked_for(tmp_path):
-    content = onnx.parser.parse_model(TEXT).SerializeToString()
+    content = named().SerializeToString()
     path = tmp_path / "m.onnx"
     path.write_bytes(content.replace(b"alpha", b"\xfflpha"))
     graph = load(path)
@@ -550,7 +555,7 @@ def test_what_was_folded_does_not_change_with_the_file(tmp_path):
     onnx.save(stored, path)
     graph = gs.load(path).simplify()
     assert [node.op for node in graph.nodes] == ["MatMul"]
-    onnx.save(onnx.parser.parse_model(TEXT), path)
+    onnx.save(named(), path)
     wanted = numpy_helper.to_array(stored.graph.initializer[0]).T
     assert np.array_equal(graph.nodes[0].inputs[1].values, wanted)
     gs.save(graph, tmp_path / "n.onnx")
