@@ -146,7 +146,7 @@ class Evaluation:
             return sequence_kernels.evaluate(node, inputs)
         if any(not (x is None or isinstance(x, np.ndarray)) for x in inputs):
             return None
-        size = _least_bytes(node, inputs) if node.op in _GROWING else 0
+        size = _least_bytes(node, inputs)
         if size > MOST_BYTES:
             raise EvaluationError(f"the result would take {size} bytes")
         if node.op not in _EXACT_IN_HALF and any(x is not None and x.dtype == np.float16 for x in inputs):
@@ -326,6 +326,8 @@ def _split(batch: list[tuple[Node, list[Tensor]]], culprit: Node | None) -> list
 
 def _least_bytes(node: Node, inputs: Sequence[Any]) -> int:
     """Estimate the bytes of a result where it may be much larger than the inputs; 0 where it is not or is only a view."""
+    if node.op not in _GROWING:
+        return 0
     arrays = [x for x in inputs if x is not None]
     if node.op in traits.BROADCASTING and arrays:
         try:

@@ -102,9 +102,9 @@ def text(stored: bytes) -> str | bytes:
 class NotTextError(GraphError):
     """A name in a model is no UTF-8 text; protobuf gives its bytes then."""
 
-    def __init__(self, name: object, what: str = "a name in the model") -> None:
+    def __init__(self, name: object) -> None:
         """Show the bytes."""
-        super().__init__(f"{what} is no UTF-8 text: {name!r:.80}", fix="the model is damaged; export it again")
+        super().__init__(f"a name in the model is no UTF-8 text: {name!r:.80}", fix="the model is damaged; export it again")
 
 
 def check_names(names: Iterable[object]) -> None:

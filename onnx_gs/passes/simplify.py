@@ -185,9 +185,9 @@ class Simplify(Pass):
             if state == before:
                 break
             self._sweep(graph, report, ran)
-            ready = _ready(graph, report)
-            if ready.keys() - left.keys():
-                if self._fold(graph, report, weight, ran, ready.keys() - left.keys()):
+            ready = _ready(graph, report).keys() - left.keys()
+            if ready:
+                if self._fold(graph, report, weight, ran, ready):
                     for work in works(graph, report):
                         work.refresh_facts()
                 left = _ready(graph, report)
